@@ -14,6 +14,8 @@ from gnn_depth.nn.stack import DeepGNN
 # YAML reads an unquoted on or off as a boolean.
 Compile: TypeAlias = Literal["on", "off"] | bool
 
+UNKNOWN = "unknown"  # in place of the key of a training's kernels, before it begins
+
 
 def is_on(choice: Compile) -> bool:
     return choice in ("on", True)
@@ -41,32 +43,30 @@ def compile_layers(choice: Compile, stack: DeepGNN, trainer: L.Trainer) -> None:
     stack.compile_layers()
 
 
-class KernelPath:
-    """The kernels of a training, from its first step on: a resumed training uses the same.
+def fix_kernels(before: str | None, device: torch.device) -> str | None:
+    """Choose the kernels of a training that begins or goes on: those of a resumed training's
+    checkpoint, if they are available.
 
-    Attributes:
-        key: The key of the kernels (see :func:`gnn_depth.nn.native.available_for`), or None for
-            PyTorch alone; ``UNKNOWN`` before the training begins.
+    Args:
+        before: The key of the checkpoint's kernels (see
+            :func:`gnn_depth.nn.native.available_for`), None for PyTorch alone; ``UNKNOWN`` if the
+            training begins.
+        device: Where it trains.
+
+    Returns:
+        The key.
     """
-
-    UNKNOWN = "unknown"
-    key: str | None = UNKNOWN
-
-    def fix(self, device: torch.device) -> None:
-        """Choose the kernels for a device: those of a resumed training's checkpoint, if they are
-        available."""
-        before = self.key
-        if before is None:
-            # It began on PyTorch alone, from which the kernels differ in the last bits.
-            native.use(False)
-        self.key = native.available_for(device)
-        if before in (self.UNKNOWN, self.key):
-            return
-        now = f"{self.key}: another compiler, processor or version of this package"
-        if self.key is None:
+    if before is None:
+        # It began on PyTorch alone, from which the kernels differ in the last bits.
+        native.use(False)
+    key = native.available_for(device)
+    if before not in (UNKNOWN, key):
+        now = f"{key}: another compiler, processor or version of this package"
+        if key is None:
             now = f"PyTorch alone ({native.why_not(device) or 'they are switched off'})"
         rank_zero_only(print)(
             f"this run began on native kernels {before}, and continues on {now}; numbers may "
             "differ in their last bits",
             file=sys.stderr,
         )
+    return key

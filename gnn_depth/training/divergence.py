@@ -1,6 +1,7 @@
 """Find the faulty part of a stack: one with NaN or infinity, or one that breaks its contract."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -41,13 +42,14 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
             raise PartFault(f"{described(type(part))} {fault}")
 
     parts = [part for part in stack.modules() if isinstance(part, Layer | Norm | Skip)]
-    handles = [part.register_forward_hook(look) for part in parts]
     # Running statistics of norms are those of the training, not of these graphs.
     buffers = {name: buffer.clone() for name, buffer in stack.named_buffers()}
     # An initialisation that reads data is for that of the training.
     waiting, stack.uncalibrated = stack.uncalibrated, None
     try:
-        with torch.no_grad(), torch.random.fork_rng([]):
+        with ExitStack() as hooks, torch.no_grad(), torch.random.fork_rng([]):
+            for part in parts:
+                hooks.enter_context(part.register_forward_hook(look))
             torch.default_generator.manual_seed(0)  # those of a GPU are for the training
             # Two sizes: a part may return the right number of rows for one by chance.
             for num_nodes in SIZES:
@@ -63,8 +65,6 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
                 stack(x, Graph(edges, num_nodes, edge_attr=features))
     finally:
         stack.uncalibrated = waiting
-        for handle in handles:
-            handle.remove()
         for name, buffer in stack.named_buffers():
             if name in buffers:
                 buffer.copy_(buffers[name])
@@ -117,13 +117,10 @@ def first_non_finite(stack: DeepGNN, batch: NodeBatch) -> str:
         if batch.graph.all_reduce(fails):
             bad.append(f"output of {names[part]} ({type(part).__name__})")
 
-    handles = [part.register_forward_hook(look) for part in names]
-    try:
-        with torch.no_grad():
-            stack(batch.x, batch.graph, batch.read)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with ExitStack() as hooks, torch.no_grad():
+        for part in names:
+            hooks.enter_context(part.register_forward_hook(look))
+        stack(batch.x, batch.graph, batch.read)
     if not bad:
         return "loss alone: every layer's output is finite"
     return bad[0]

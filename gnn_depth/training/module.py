@@ -28,7 +28,13 @@ from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import Count, NonNegative, Range, in_range
 from gnn_depth.registry import unknown
-from gnn_depth.training.compiling import Compile, KernelPath, check_compile, compile_layers
+from gnn_depth.training.compiling import (
+    UNKNOWN,
+    Compile,
+    check_compile,
+    compile_layers,
+    fix_kernels,
+)
 from gnn_depth.training.divergence import Diverged, first_non_finite
 from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics, NodeSets
 from gnn_depth.training.lightning_internals import (
@@ -125,7 +131,7 @@ class NodeClassifier(SafeCheckpointModule):
         self.compiling = compile
         #: What the model expects of data; None before it was trained.
         self.schema: Schema | None = None
-        self.kernel_path = KernelPath()
+        self.kernels: str | None = UNKNOWN
         self.epoch_log = EpochLog()
         self.seeded_steps = SeededSteps()
         self.recorded = RecordedSteps(record, NodeClassifier)
@@ -213,7 +219,7 @@ class NodeClassifier(SafeCheckpointModule):
             checkpoint["subclass"] = type(self).__qualname__
         if self.schema is not None:
             checkpoint["schema"] = self.schema.as_dict()
-        checkpoint["kernels"] = self.kernel_path.key
+        checkpoint["kernels"] = self.kernels
         # With several processes each has its own sums, but only the first one writes the
         # checkpoint.
         if self.attached_trainer is not None and self.trainer.world_size == 1:
@@ -223,7 +229,7 @@ class NodeClassifier(SafeCheckpointModule):
         super().on_load_checkpoint(checkpoint)
         self.read_schema(checkpoint)
         # Before there were kernels, every run was one of PyTorch alone.
-        self.kernel_path.key = checkpoint.get("kernels")
+        self.kernels = checkpoint.get("kernels")
         if self.attached_trainer is None:
             return
         begun = checkpoint.get("train_metrics")  # of an epoch that was interrupted
@@ -236,7 +242,7 @@ class NodeClassifier(SafeCheckpointModule):
                 states[callback.state_key]["patience"] = callback.patience
 
     def on_train_start(self) -> None:
-        self.kernel_path.fix(self.trainer.strategy.root_device)
+        self.kernels = fix_kernels(self.kernels, self.trainer.strategy.root_device)
         compile_layers(self.compiling, self.stack, self.trainer)
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:

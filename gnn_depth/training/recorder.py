@@ -307,7 +307,7 @@ class RunRecorder(L.Callback):
             "steps": trainer.global_step,
             "best_epoch": self.best.epoch,
             "metrics": metrics,
-            "kernels": getattr(getattr(module, "kernel_path", None), "key", None),
+            "kernels": getattr(module, "kernels", None),
         }
         findings = {}
         for callback in trainer.callbacks:  # type: ignore[attr-defined]

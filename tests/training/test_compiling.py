@@ -8,7 +8,7 @@ import torch
 from gnn_depth.nn import native
 from gnn_depth.nn.graph_dropouts import DropNode
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.compiling import KernelPath
+from gnn_depth.training.compiling import UNKNOWN, fix_kernels
 
 CPU = torch.device("cpu")
 
@@ -32,7 +32,7 @@ def kernels(monkeypatch):
 @pytest.mark.parametrize(
     ("before", "now", "after", "said"),
     [
-        (KernelPath.UNKNOWN, "new", "new", ""),
+        (UNKNOWN, "new", "new", ""),
         ("new", "new", "new", ""),
         (None, "new", None, ""),
         ("old", "new", "new", "kernels old, and continues on new"),
@@ -43,10 +43,7 @@ def test_a_resumed_training_keeps_its_kernels_or_says_what_changed(
     kernels, before, now, after, said, capsys
 ):
     kernels.key = now
-    path = KernelPath()
-    path.key = before
-    path.fix(CPU)
-    assert path.key == after
+    assert fix_kernels(before, CPU) == after
     assert native.available_for(CPU) == after
     message = capsys.readouterr().err
     assert said in message

@@ -16,6 +16,7 @@ from gnn_depth.training.monitors import mode_of, with_modes
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import report
 from gnn_depth.training.tasks import MultiClass, Regression
+from tests.training.conftest import Collect
 
 NAN = math.nan
 SGD = partial(torch.optim.SGD, lr=0.1)
@@ -89,6 +90,18 @@ def fit(make_trainer, tiny, tmp_path):
 def test_early_stopping_by_an_undefined_metric_is_refused_with_the_epoch(fit):
     with pytest.raises(MisconfigurationException, match="val/own, which is undefined in epoch 2"):
         fit([0.5, NAN, 0.4], [EarlyStopping("val/own", mode="max", patience=1)])
+
+
+@pytest.mark.parametrize(
+    ("values", "best"), [([NAN, 0.1, NAN, 0.3, 0.2], 3), ([0.2, NAN, 0.1], 0), ([0.7, 0.1, 0.7], 0)]
+)
+def test_the_first_of_the_largest_defined_values_is_that_of_the_best_epoch(fit, values, best):
+    collect = Collect()
+    recorder = fit(values, [collect])
+    assert recorder.best.epoch == best
+    assert recorder.best.metrics == collect.metrics[best]
+    for name, weight in collect.weights[best].items():
+        assert torch.equal(recorder.best.weights[name], weight)
 
 
 def test_a_metric_that_is_never_defined_has_no_best_epoch(fit):

@@ -2,14 +2,12 @@
 
 import json
 import math
-from types import SimpleNamespace
 
 import lightning as L
 import pandas as pd
 import pytest
 import torch
 import yaml
-from torch import nn
 
 from gnn_depth.runs import event_tag
 from gnn_depth.training import NodeClassifier
@@ -61,7 +59,7 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
     assert model.chance("acc") == 0.5, "both classes are as frequent"
 
 
-def test_the_weights_of_the_first_best_epoch_are_kept(fit, recorder, model):
+def test_checkpoints_hold_the_weights_of_the_best_and_of_the_last_epoch(fit, recorder, model):
     collect = Collect()
     fit(epochs=6, callbacks=[collect])
     seen, weights = collect.metrics, collect.weights
@@ -78,38 +76,10 @@ def test_the_weights_of_the_first_best_epoch_are_kept(fit, recorder, model):
             assert torch.equal(saved["state_dict"][name], value)
 
 
-def seen(values, losses=None):
-    best, module = BestEpoch(), nn.Linear(1, 1)
-    loops = SimpleNamespace(epoch_loop=SimpleNamespace(val_loop=None))
-    trainer = SimpleNamespace(lightning_module=module, fit_loop=loops)
-    for epoch, value in enumerate(values):
-        with torch.no_grad():
-            module.weight.fill_(epoch)
-        metrics = {"val/acc": value} | ({"val/loss": losses[epoch]} if losses else {})
-        tensors = {name: torch.tensor(one, dtype=torch.double) for name, one in metrics.items()}
-        best.see(epoch, tensors, trainer)
-        best.complete(epoch, {"train/loss": torch.tensor(float(epoch))})
-    return best
-
-
-def test_the_first_of_equal_epochs_counts_with_its_own_weights_and_training_metrics():
-    best = seen([0.1, 0.7, 0.3, 0.7])
-    assert best.epoch == 1
-    assert best.metrics == {"val/acc": 0.7, "train/loss": 1.0}
-    assert best.weights["weight"].item() == 1
-
-
-@pytest.mark.parametrize(
-    ("values", "losses", "epoch"),
-    [
-        ([math.nan, 0.1, math.nan, 0.3, 0.2], [1.0] * 5, 3),
-        ([0.2, math.nan, 0.1], [1.0] * 3, 0),
-        ([math.nan] * 3, [1.0] * 3, None),
-        ([0.2, 0.9, 0.3], [1.0, math.nan, 1.0], 2),
-    ],
-)
-def test_an_epoch_whose_metric_or_loss_is_undefined_is_never_the_best(values, losses, epoch):
-    assert seen(values, losses).epoch == epoch
+def test_an_epoch_whose_loss_is_undefined_is_never_the_best():
+    best = BestEpoch()
+    best.see(0, {"val/acc": torch.tensor(0.9), "val/loss": torch.tensor(math.nan)}, None)
+    assert best.epoch is None
 
 
 def test_metrics_of_an_older_validation_are_not_those_of_the_last_epoch(
