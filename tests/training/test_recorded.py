@@ -15,7 +15,7 @@ from gnn_depth.diagnostics import GradientNorms
 from gnn_depth.nn.parts import FeatureNorm
 from gnn_depth.training import Diverged, NodeClassifier
 from gnn_depth.training.recorded import GRAPHS, ORDINARY
-from tests.training.conftest import Several
+from tests.training.conftest import Collect, Several
 
 EPOCHS = 9
 
@@ -59,21 +59,9 @@ def _tensors(optimizer):
         yield from (value for value in state.values() if isinstance(value, torch.Tensor))
 
 
-class Values(L.Callback):
-    """The metrics and a sum of the weights of every epoch."""
-
-    def __init__(self):
-        self.rows = []
-
-    def on_train_epoch_end(self, trainer, pl_module):
-        row = {name: value.item() for name, value in trainer.callback_metrics.items()}
-        row["weights"] = sum(p.double().sum().item() for p in pl_module.parameters())
-        self.rows.append(row)
-
-
 @pytest.fixture
 def train(tiny, make_trainer, monkeypatch):
-    """Train a model for some epochs; returns its curves and the recordings."""
+    """Train a model for some epochs; returns its metrics and sums of weights, and the recordings."""
 
     def run(record, callbacks=(), epochs=EPOCHS, kind=NodeClassifier, validate_every=1, **options):
         monkeypatch.setattr(StandIn, "made", [])
@@ -81,11 +69,14 @@ def train(tiny, make_trainer, monkeypatch):
         L.seed_everything(3, verbose=False)
         given = {"hidden_channels": 8, "dropout": 0.5, "record": record} | options
         StandIn.module = model = kind(4, 2, **given)
-        values = Values()
-        callbacks = [values, *callbacks]
+        seen = Collect()
+        callbacks = [seen, *callbacks]
         trainer = make_trainer(epochs, callbacks=callbacks, check_val_every_n_epoch=validate_every)
         trainer.fit(model, datamodule=tiny)
-        return values.rows, StandIn.made
+        sums = [
+            {name: w.double().sum().item() for name, w in each.items()} for each in seen.weights
+        ]
+        return (seen.metrics, sums), StandIn.made
 
     return run
 

@@ -5,7 +5,6 @@ import copy
 import random
 from contextlib import nullcontext
 
-import lightning as L
 import numpy as np
 import pytest
 import torch
@@ -18,6 +17,7 @@ from gnn_depth.diagnostics import GradientNorms
 from gnn_depth.reports.load import ReportError, ReportWarning, read_runs
 from gnn_depth.reports.settings import grouped
 from gnn_depth.training.checkpoints import read_checkpoint
+from tests.training.conftest import Raise
 
 QUIET = {"enable_progress_bar": False, "accelerator": "cpu"}
 
@@ -55,12 +55,10 @@ def test_a_run_has_curves_metrics_a_report_and_the_weights_of_its_best_epoch(run
         assert torch.equal(run.model.state_dict()[name], weight)
 
 
-class Fails(L.Callback):
-    def on_train_epoch_end(self, trainer, pl_module):
-        raise RuntimeError("after an epoch")
+FAILS = Raise(RuntimeError("after an epoch"), 1)
 
 
-@pytest.mark.parametrize("failing", [[], [Fails()]], ids=["ends", "fails"])
+@pytest.mark.parametrize("failing", [[], [FAILS]], ids=["ends", "fails"])
 def test_a_training_leaves_the_global_generators_as_they_were(graphs, tmp_path, failing):
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
     with pytest.raises(RuntimeError, match="after an epoch") if failing else nullcontext():
