@@ -177,7 +177,8 @@ def title(model: L.LightningModule, data: GraphDataModule) -> str:
 def run(config: RunConfig, data: GraphDataModule) -> Run:
     """Train a model on data: check everything, make the run's folder, train, and report.
 
-    Nothing is written before all checks have passed.
+    Nothing is written before all checks have passed. Afterwards the model has the weights of the
+    best epoch.
 
     Raises:
         ValueError: Something that was asked for does not fit.
@@ -198,6 +199,8 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
         trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
     finally:
         native.use(before)
+    if not is_own and recorder.best.weights:
+        model.load_state_dict(recorder.best.weights)  # those of the last epoch may be worse
     if recorder.folder is None or is_own:  # of fast_dev_run, or of a class of the user's
         return Run(recorder.folder, model, data)
 
@@ -396,8 +399,6 @@ def fit(
         made = make_trainer(trainer_objects(selected), recorder)
         run_name = name_of_parts(resolved["model"])
         finished = run(RunConfig(model, made, recorder, resolved, run_name), module)
-    if recorder.best.weights:  # those in the model are of the last epoch, which may be worse
-        model.load_state_dict(recorder.best.weights)
     model.eval()
     return finished
 
