@@ -387,8 +387,7 @@ def _options(optimizer: Optimizer) -> list[dict[str, Any]]:
     """The options and parameters of all groups, without learning rates."""
     found = []
     for group in optimizer.param_groups:
-        of_group = {name: value for name, value in group.items() if name not in ("lr", "params")}
-        found.append(of_group | {"params": list(map(id, group["params"]))})
+        found.append(group | {"lr": None, "params": list(map(id, group["params"]))})
     return found
 
 
