@@ -122,18 +122,25 @@ def choose_one(runs: Sequence[Path]) -> str:
     return f"it has {len(runs):,} runs; choose one, the newest first:\n{shown}"
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file atomically: after a crash it is either complete or absent."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file atomically: after a crash it is either complete or absent.
+
+    Raises:
+        OSError: It cannot be written; the error names it.
+    """
+    if isinstance(content, str):
+        content = content.encode()
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with part.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-    except BaseException:  # a full disk, for example, on which the part would take room
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:  # on a full disk, for example, the part would take room
         part.unlink(missing_ok=True)
-        raise
 
 
 def write_result(folder: Path, result: dict[str, Any]) -> None:

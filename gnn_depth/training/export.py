@@ -14,6 +14,7 @@ from gnn_depth.data import table_reader
 from gnn_depth.data.schema import Column, Scaling
 from gnn_depth.graph import Graph
 from gnn_depth.nn.variants.export import export
+from gnn_depth.runs import write_atomically
 from gnn_depth.training.module import NodeClassifier
 
 SUFFIX = ".pt2"
@@ -129,18 +130,10 @@ def export_model(model: NodeClassifier, path: Path) -> Path:
     edge_channels = model.stack.edge_channels
     program = export(predictions, widths, edge_channels, has_weights, per_graph, features)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Under its own name only once it is whole.
-    part = path.with_name(f".{path.stem}.part{SUFFIX}")
-    try:
-        # Not by torch itself, which aborts the process where the disk is full.
-        content = io.BytesIO()
-        torch.export.save(program, content, extra_files=inside)
-        part.write_bytes(content.getvalue())
-        part.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        part.unlink(missing_ok=True)
+    # Not by torch itself, which aborts the process where the disk is full.
+    content = io.BytesIO()
+    torch.export.save(program, content, extra_files=inside)
+    write_atomically(path, content.getvalue())
     if reads_tables:
         # Last: it reads the model that lies beside it.
         shutil.copyfile(table_reader.__file__, reader)

@@ -259,7 +259,11 @@ def take_weights(model: Any, run: str | Path) -> None:
     if isinstance(model, NodeClassifier):
         model.stack.uncalibrated = None  # an initialisation from the data would replace them
     log.warning("%d of %d weights are those of %s.", len(fits), len(shapes), run)
-    left_out = [name for name in theirs if name not in shapes]
-    for what, names in (("New, or of another shape", missing), ("Not in this model", left_out)):
+    others = {
+        "New": [name for name in missing if name not in theirs],
+        "Of another shape": [name for name in missing if name in theirs],
+        "Not in this model": [name for name in theirs if name not in shapes],
+    }
+    for what, names in others.items():
         if names:
             log.warning("%s: %s.", what, first_of(names, 8))
