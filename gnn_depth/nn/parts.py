@@ -7,6 +7,7 @@ part's constructor are its options.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, final
 
 import torch
@@ -139,6 +140,10 @@ class Layer(Part, nn.Module, ABC):
     def width(self) -> int:
         """Width of the outgoing features: heads x channels."""
         return self.heads * self.out_channels
+
+    def by_head(self, x: Tensor) -> Tensor:
+        """Rows of the layer's width with an axis for the heads: (nodes, heads, channels)."""
+        return x.view(-1, self.heads, self.out_channels)
 
     @abstractmethod
     def forward(self, x: Any, graph: Graph) -> Outputs: ...  # Inputs, or DenseInputs
@@ -291,14 +296,11 @@ class AttentionLayer(Layer):
 
     def target_factor(self, score: Score, graph: Graph) -> NodesHeads | None:
         """The factor of every node's scores by all score norms; None without any."""
-        total: Tensor | None = None
-        for norm in self.score_norms:
-            scaling: ScoreNorm = norm  # type: ignore[assignment]
-            factor = scaling.target_factor(score, graph)
-            if total is not None:
-                factor = total * factor
-            total = factor
-        return total
+        norms: Any = self.score_norms
+        factors = [norm.target_factor(score, graph) for norm in norms]
+        if not factors:
+            return None
+        return reduce(torch.mul, factors)
 
 
 class Norm(Part, nn.Module, ABC):

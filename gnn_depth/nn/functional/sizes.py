@@ -64,7 +64,11 @@ def _serve_on_gpu(given: tuple[Tensor], graph: Graph) -> bool:
 
 
 _largest = by_kernel(
-    _largest_composed, _serve_on_gpu, kernels.largest_on_gpu, kernels.largest_on_gpu_backward, 1
+    _largest_composed,
+    _serve_on_gpu,
+    kernels.on_gpu("largest"),
+    kernels.on_gpu("largest_backward"),
+    1,
 )
 _sizes = by_kernel(
     _sizes_composed,

@@ -58,14 +58,9 @@ class MatrixInit(Init):
     def draw_matrix(self, weight: Tensor, role: MatrixRole) -> None:
         """Draw a matrix (outputs, inputs), in place."""
 
-    def draw_attention(self, head: Tensor) -> None:
-        """Draw the attention parameters of a head, a matrix (1, channels), in place."""
-        nn.init.zeros_(head)
-
-    def draw_heads(self, attention: Tensor) -> None:
+    def draw_attention(self, attention: Tensor) -> None:
         """Draw the attention parameters of a layer, a matrix (heads, channels), in place."""
-        for head in range(len(attention)):
-            self.draw_attention(attention[head : head + 1])
+        nn.init.zeros_(attention)
 
     def draw(self, stack: DeepGNN) -> None:
         if self.looks_linear and stack.jump != "last":
@@ -77,7 +72,7 @@ class MatrixInit(Init):
         for layer in stack.layers:
             draw_layer(layer, partial(self._draw_in_layer, stack, layer))
             for attention in layer.weight_chain().attention:  # type: ignore[operator]
-                self.draw_heads(attention)
+                self.draw_attention(attention)
         for linear in stack.linear_maps():
             self.draw_matrix(linear.weight, _role_of_map(stack, linear))
             if linear.bias is not None:
@@ -159,6 +154,10 @@ class _Alike(MatrixInit):
         else:
             self._draw(weight)
 
+    def _draw_by_head(self, attention: Tensor) -> None:
+        for head in range(len(attention)):
+            self._draw(attention[head : head + 1])
+
     @abstractmethod
     def _draw(self, weight: Tensor) -> Tensor:
         """Draw a matrix in place, and return it."""
@@ -199,21 +198,14 @@ class Xavier(_Alike):
         self.attention = attention
         self.looks_linear = looks_linear
 
-    def draw_heads(self, attention: Tensor) -> None:
+    def draw_attention(self, attention: Tensor) -> None:
         if self.attention == "together":
             # Torch takes the third axis as a kernel: heads x channels inputs, channels outputs.
             self._draw(attention[None])
+        elif self.attention == "zero" or (self.attention is None and self.looks_linear):
+            nn.init.zeros_(attention)
         else:
-            super().draw_heads(attention)
-
-    def draw_attention(self, head: Tensor) -> None:
-        is_zero = self.attention == "zero"
-        if self.attention is None:
-            is_zero = self.looks_linear
-        if is_zero:
-            nn.init.zeros_(head)
-        else:
-            self._draw(head)
+            self._draw_by_head(attention)
 
     def _draw(self, weight: Tensor) -> Tensor:
         if self.distribution == "uniform":
@@ -238,8 +230,8 @@ class Kaiming(_Alike):
     def __init__(self, distribution: Distribution = "normal") -> None:
         self.distribution = distribution
 
-    def draw_attention(self, head: Tensor) -> None:
-        self._draw(head)
+    def draw_attention(self, attention: Tensor) -> None:
+        self._draw_by_head(attention)
 
     def _draw(self, weight: Tensor) -> Tensor:
         if self.distribution == "uniform":

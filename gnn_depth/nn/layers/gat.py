@@ -104,7 +104,7 @@ class _LinearAttention(AttentionLayer):
         if self.edge_channels:
             return None
         graph = graph.with_self_loops()
-        h = self.lin(x).view(-1, self.heads, self.out_channels)
+        h = self.by_head(self.lin(x))
         return graph, segment_softmax(self.scores(h, graph), graph)
 
 
@@ -165,7 +165,7 @@ class GAT(_LinearAttention):
 
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
-        h = self.lin(x).view(-1, self.heads, self.out_channels)
+        h = self.by_head(self.lin(x))
         # Scores of edge features need a score for every edge; otherwise attention is computed
         # without them where the norms allow it.
         if self.scales_targets and not self.edge_channels:
@@ -218,11 +218,10 @@ class OmegaGAT(_LinearAttention):
 
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
-        shape = (-1, self.heads, self.out_channels)
-        h = self.lin(x).view(shape)  # the scores read it too
+        h = self.by_head(self.lin(x))  # the scores read it too
         # Propagate W (omega x), not x: the result is the same, and x would go along the edges once
         # for each head.
-        omega_h = mapped(x, self.lin.normed_weight * self.omega).view(shape)
+        omega_h = self.by_head(mapped(x, self.lin.normed_weight * self.omega))
         own = targets(h, graph) - targets(omega_h, graph)
         mean = attend(self.scores(h, graph), omega_h, graph, self.dropout, self.training)
         out = (own + mean).flatten(1)
@@ -315,11 +314,10 @@ class GATv2(AttentionLayer):
 
     def _ends(self, x: Inputs, graph: Graph) -> tuple[Tensor, Tensor]:
         """The features of targets and sources after their maps."""
-        shape = (-1, self.heads, self.out_channels)
-        x_src = self.lin_src(x).view(shape)
+        x_src = self.by_head(self.lin_src(x))
         if self.lin_dst is None:
             return targets(x_src, graph), x_src
-        return self.lin_dst.of_targets(x, graph).view(shape), x_src
+        return self.by_head(self.lin_dst.of_targets(x, graph)), x_src
 
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
@@ -361,7 +359,7 @@ class GATv2(AttentionLayer):
             scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
         else:
             # As those of edge_additive, with one more term inside the LeakyReLU.
-            of_edges = self.lin_edge(graph.edge_attr.to(x_src.dtype)).view(-1, *x_src.shape[1:])
+            of_edges = self.by_head(self.lin_edge(graph.edge_attr.to(x_src.dtype)))
             pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source)
             scores = (F.leaky_relu(pairs + of_edges, self.negative_slope) * self.att).sum(-1)
         return self.normalise(scores, AdditiveScore(x_dst, x_src, self.att), graph)
@@ -417,9 +415,8 @@ class GATE(Layer):
 
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
-        shape = (-1, self.heads, self.out_channels)
-        h_src = self.lin_src(x).view(shape)
-        h_dst = self.lin_dst.of_targets(x, graph).view(shape)
+        h_src = self.by_head(self.lin_src(x))
+        h_dst = self.by_head(self.lin_dst.of_targets(x, graph))
         # A LeakyReLU of slope 0 is the ReLU. Loops get a score too, which is replaced.
         of_neighbours = edge_additive(h_dst, h_src, self.att_src, graph, 0.0)
         of_node = (torch.relu(h_dst + targets(h_src, graph)) * self.att_dst).sum(-1)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
@@ -139,18 +139,18 @@ class Transformer(AttentionLayer):
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
         if self.self_loops:
             graph = graph.with_self_loops()
-        shape = (-1, self.heads, self.out_channels)
-        query = self.lin_query.of_targets(x, graph).view(shape)
-        key = self.lin_key(x).view(shape)
-        value = self.lin_value(x).view(shape)
+        query = self.by_head(self.lin_query.of_targets(x, graph))
+        key = self.by_head(self.lin_key(x))
+        value = self.by_head(self.lin_value(x))
         scores = edge_dot(query, key, graph)
+        of_edges: Tensor | None = None
         if self.lin_edge is not None and graph.edge_attr is not None:
-            of_edges = self.lin_edge(graph.edge_attr.to(key.dtype)).view(shape)
+            of_edges = self.by_head(self.lin_edge(graph.edge_attr.to(key.dtype)))
             scores = scores + (query.index_select(0, graph.target) * of_edges).sum(-1)
         # Before the norms: they are those of the scores that the softmax reads.
         scores = scores / self.out_channels**0.5
         scores = self.normalise(scores, QuadraticScore(query, key, value), graph)
-        if self.lin_edge is None or graph.edge_attr is None:
+        if of_edges is None:
             message = attend(scores, value, graph, self.dropout, self.training).flatten(1)
         else:
             alpha = segment_softmax(scores, graph)

@@ -181,16 +181,9 @@ def serve_on_cpu(graph: Graph | None, *values: Tensor | None) -> bool:
     return serve(graph, *values)
 
 
-def largest_on_gpu(values_SH: Tensor, graph: Graph) -> tuple[Tensor, ...]:
-    """The largest number of each node's neighbours, how many have it, and which edges."""
-    found: tuple[Tensor, ...] = _gpu_module().largest(values_SH, graph)
-    return found
-
-
-def largest_on_gpu_backward(*given: Any) -> tuple[Tensor]:
-    """The gradient of the numbers."""
-    found: tuple[Tensor] = _gpu_module().largest_backward(*given)
-    return found
+def on_gpu(name: str) -> Callable[..., Any]:
+    """A kernel that only GPUs have; Triton is imported at its first call."""
+    return lambda *given: getattr(_gpu_module(), name)(*given)
 
 
 # ---- Structures that the C functions read -------------------------------------------------------
