@@ -79,67 +79,59 @@ class WeightNorms:
             norms[0].update_state(norms, [linear.weight for linear in linears])
 
 
-class NormPlacement:
-    """Places the norms of a stack while it is built.
+class NormFactories:
+    """What makes the norms of a stack, sorted by what these act on.
 
-    Args:
-        factories: Each makes a norm from the width (feature norms), the number of heads (score
-            norms) or the number of layers (weight norms).
+    Norms are made later, when the width (of feature norms), the number of heads (of score norms) or
+    that of layers (of weight norms) is known.
 
     Raises:
         ValueError: A factory does not make a norm, or two of them act on the weights.
     """
 
     def __init__(self, factories: Sequence[NormFactory]) -> None:
-        self._norms: dict[type, list[tuple[NormFactory, type]]] = {
-            ScoreNorm: [],
-            FeatureNorm: [],
-            WeightNorm: [],
-        }
-        # Sorted by class: they are made later, when widths and heads are known.
+        self.features: list[NormFactory] = []
+        self.scores: list[NormFactory] = []
+        self.weights: list[NormFactory] = []
         for make in factories:
-            cls: Any = getattr(make, "func", make)  # of a functools.partial
-            bases = [
-                base for base in self._norms if isinstance(cls, type) and issubclass(cls, base)
-            ]
-            if not bases:
+            cls = _made_by(make)
+            if issubclass(cls, FeatureNorm):
+                self.features.append(make)
+            elif issubclass(cls, ScoreNorm):
+                self.scores.append(make)
+            elif issubclass(cls, WeightNorm):
+                self.weights.append(make)
+            else:
                 raise ValueError(
-                    f"{cls!r} is not a norm: give a subclass of FeatureNorm, ScoreNorm or "
-                    "WeightNorm, or a functools.partial of one."
+                    f"{cls.__name__} is not a norm: subclass FeatureNorm, ScoreNorm or WeightNorm."
                 )
-            self._norms[bases[0]].append((make, cls))
-        if len(self._norms[WeightNorm]) > 1:
-            names = " and ".join(described(cls) for _, cls in self._norms[WeightNorm])
+        if len(self.weights) > 1:
+            names = " and ".join(described(_made_by(make)) for make in self.weights)
             raise ValueError(f"{names} act on the same weights: choose one of them.")
 
-    def on_scores(self, layer: Layer) -> None:
+    def add_score_norms(self, layer: Layer) -> None:
         """Place the score norms in a layer, which must have scores that they have a formula for."""
-        for make, cls in self._norms[ScoreNorm]:
+        for make in self.scores:
             if not isinstance(layer, AttentionLayer):
                 with_scores = ", ".join(declaring("layer", "score"))
                 raise ValueError(
-                    f"{described(cls)} acts on attention scores, and {described(type(layer))} has "
-                    f"none. Layers with scores: {with_scores}. To bound the weights of any layer "
-                    "use norm 'spectral'."
+                    f"{described(_made_by(make))} acts on attention scores, and "
+                    f"{described(type(layer))} has none. Layers with scores: {with_scores}. To "
+                    "bound the weights of any layer use norm 'spectral'."
                 )
             layer.add_score_norm(make(layer.heads))  # type: ignore[arg-type]
 
-    def on_features(self, width: int) -> FeatureNorms:
+    def feature_norms(self, width: int) -> FeatureNorms:
         """Make the feature norms of one layer."""
-        return FeatureNorms(make(width) for make, _ in self._norms[FeatureNorm])
+        return FeatureNorms(make(width) for make in self.features)
 
-    def on_weights(self, layers: Sequence[Layer]) -> WeightNorms:
-        """Place the weight norm in the linear maps of all layers."""
-        return WeightNorms([make for make, _ in self._norms[WeightNorm]], layers)
 
-    def check_features(self, places: int) -> None:
-        """Check that feature norms, if there are any, have a place in the stack."""
-        features = self._norms[FeatureNorm]
-        if features and not places:
-            raise ValueError(
-                f"{described(features[0][1])} acts between layers, and there is only one layer, "
-                "which gives the class scores itself: use more layers or a decoder."
-            )
+def _made_by(factory: NormFactory) -> type:
+    """The class that a factory makes."""
+    cls = getattr(factory, "func", factory)  # of a functools.partial
+    if not isinstance(cls, type):
+        raise ValueError(f"a norm must be a class or a functools.partial of one, not {cls!r}.")
+    return cls
 
 
 def _normed_maps(layer: Layer) -> list[Linear]:

@@ -37,7 +37,7 @@ from gnn_depth.nn.parts import (
     SkipFactory,
     declaring,
 )
-from gnn_depth.nn.placement import FeatureNorms, NormPlacement
+from gnn_depth.nn.placement import FeatureNorms, NormFactories, WeightNorms
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.variants.checkpoint import CheckpointedBlocks, CheckpointEvery, segment_length
 from gnn_depth.nn.variants.export import ExportedGraph
@@ -188,7 +188,7 @@ class DeepGNN(nn.Module):
         if decoder == "none":
             channels[-1] = out_channels
         widths = [width // groups]  # of all hidden states, or of one group of their channels
-        parts = build("layer", layer), build("skip", skip), NormPlacement(build("norm", norm))
+        parts = build("layer", layer), build("skip", skip), NormFactories(build("norm", norm))
         self._make_blocks(*parts, channels, widths, share_layers, decoder != "none")
         output_widths = [groups * width for width in widths[1:]]
         self.decoder = make_decoder(decoder, jump, output_widths, out_channels)
@@ -217,7 +217,7 @@ class DeepGNN(nn.Module):
         self,
         make_layer: LayerFactory,
         make_skip: SkipFactory,
-        placement: NormPlacement,
+        make_norms: NormFactories,
         channels: list[int],
         widths: list[int],
         share_layers: bool,
@@ -233,7 +233,7 @@ class DeepGNN(nn.Module):
         for position, out_channels in enumerate(channels):
             shape = widths[-1], out_channels
             if not share_layers or shape not in known:
-                known[shape] = self._place_layer(make_layer(*shape), placement)
+                known[shape] = self._place_layer(make_layer(*shape), make_norms)
             layer = known[shape]
             # A layer may refuse its place, or read what it says.
             layer.enter_stack(position + 1, widths[0])
@@ -250,15 +250,19 @@ class DeepGNN(nn.Module):
                 skips.append(skip)
                 widths.append(skip.width)
                 if self.norm_after_skip:
-                    after = placement.on_features(skip.width)
+                    after = make_norms.feature_norms(skip.width)
                     norms.append(after)
                 else:
-                    before = placement.on_features(layer.width)
+                    before = make_norms.feature_norms(layer.width)
                     norms.append(before)
             kind = block_class(len(before) + len(after), phi, skip)
             blocks.append(kind(layer, before, phi, skip, after, self.dropout))
-        placement.check_features(len(skips))
-        self._weight_norms = placement.on_weights(layers)
+        if make_norms.features and not skips:
+            raise ValueError(
+                "norms of features act between layers, and there is only one layer, which gives "
+                "the class scores itself: use more layers or a decoder."
+            )
+        self._weight_norms = WeightNorms(make_norms.weights, layers)
         self.blocks = Blocks(blocks)
         # These lists are not modules of the stack: their items are modules of its blocks.
         self.__dict__.update(
@@ -274,7 +278,7 @@ class DeepGNN(nn.Module):
         #: True if the first layer alone reads the features, and reads sparse ones.
         self._first_takes_sparse = self.layers[0].takes_sparse and not is_read_again
 
-    def _place_layer(self, layer: Layer, placement: NormPlacement) -> Layer:
+    def _place_layer(self, layer: Layer, make_norms: NormFactories) -> Layer:
         if self.graph_dropout.of_messages and not layer.drops_messages:
             names = ", ".join(declaring("layer", "drops_messages"))
             raise ValueError(
@@ -284,7 +288,7 @@ class DeepGNN(nn.Module):
         if self.edge_channels:
             _check_reads([layer], "features")
             layer.add_edge_features(self.edge_channels)
-        placement.on_scores(layer)
+        make_norms.add_score_norms(layer)
         return layer
 
     def forward(

@@ -83,7 +83,7 @@ def test_outer_dropout_acts_on_linear_ends_in_training_only(ends, graph):
         ({"norm": "lipschitz"}, r"'lipschitz'.*'gcn'.*gat.*'spectral'"),
         (
             {"layer": "gat", "num_layers": 1, "norm": ["lipschitz", "pair"], "decoder": "none"},
-            "'pair'.*decoder",
+            "between layers.*decoder",
         ),
         (
             {"encoder": "none", "decoder": "none", "outer_dropout": 0.5},
