@@ -77,5 +77,8 @@ def test_derivatives_by_transforms_are_those_of_autograd(name, graph):
     x, weights = X.clone().requires_grad_(), torch.ones(9, 3, requires_grad=True)
     (back,) = torch.autograd.grad(function(x), x, weights, create_graph=True)
     (onward,) = torch.autograd.grad(back, weights, CHANGE)
+    several = torch.stack([weights, 2 * weights]).detach()
+    (rows,) = torch.autograd.grad(function(x), x, several, is_grads_batched=True)
+    torch.testing.assert_close(rows[1], 2 * back.detach())
     torch.testing.assert_close(torch.func.vjp(function, X)[1](torch.ones(9, 3))[0], back.detach())
     torch.testing.assert_close(torch.func.jvp(function, (X,), (CHANGE,))[1], onward)

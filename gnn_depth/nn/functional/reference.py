@@ -36,14 +36,6 @@ def largest(values_EH: Tensor, graph: Graph) -> Tensor:
     return lowest.scatter_reduce(0, index, values_EH, "amax")
 
 
-def softmax(scores_EH: Tensor, graph: Graph) -> Tensor:
-    """The softmax over the edges into each node."""
-    # A shift changes nothing, so it needs no derivative.
-    shifted_EH = scores_EH - spread(largest(scores_EH.detach(), graph), graph, False)
-    weights_EH = shifted_EH.exp()
-    return weights_EH / spread(collect(weights_EH, graph, False), graph, False)
-
-
 def spmm(weights_EH: Tensor, x_NHC: Tensor, graph: Graph, transposed: bool) -> Tensor:
     """The weighted sum over the edges into each node, or out of it, if transposed."""
     messages_EHC = weights_EH[..., None] * spread(x_NHC, graph, not transposed)

@@ -109,22 +109,24 @@ def by_kernel(
             saved = ctx.saved_tensors  # may be read only once
             given, kept = saved[:count], saved[count:]
             nothing = [None] * len(ctx.others)
-            if not torch.is_grad_enabled():
+            if not torch.is_grad_enabled() and torch_internals.is_ordinary(grads[0]):
                 found = backward(grads[0], *given, *ctx.others, *kept)
                 if isinstance(found, Tensor):  # the only one
                     found = (found,)
                 return *found, *nothing
-            # A kernel's gradients have no graph, so for second derivatives all is computed again,
-            # by other names of the tensors: the gradient of one must not run through another.
+            # A kernel's gradients have no graph, and it reads no gradients of a transform. So for
+            # second derivatives, and for many gradients at once, all is computed again, by other
+            # names of the tensors: the gradient of one must not run through another.
             inputs: list[Tensor | None] = []
             wanted: dict[int, Tensor] = {}  # by their position among the inputs
-            for position, value in enumerate(given):
-                if value is not None:
-                    value = value.view_as(value)
-                    if ctx.needs_input_grad[position]:
-                        wanted[position] = value
-                inputs.append(value)
-            out = composed(*inputs, *ctx.others)
+            with torch.enable_grad():
+                for position, value in enumerate(given):
+                    if value is not None:
+                        value = value.view_as(value)
+                        if ctx.needs_input_grad[position]:
+                            wanted[position] = value
+                    inputs.append(value)
+                out = composed(*inputs, *ctx.others)
             gradients = torch.autograd.grad(
                 out, list(wanted.values()), grads[0], create_graph=True, allow_unused=True
             )

@@ -3,17 +3,15 @@
 # N nodes, E edges, H heads
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import reference
-from gnn_depth.nn.functional.rules import Primitive, bag_sum, differentiable, linear
+from gnn_depth.nn.functional.rules import Primitive, bag_sum, by_kernel, linear
 from gnn_depth.nn.native import kernels
 from gnn_depth.nn.shapes import EdgesHeads, HeadsChannels, NodesHeads, NodesHeadsChannels
 
@@ -94,68 +92,44 @@ def _sums(values_EH: Tensor, graph: Graph, to_source: bool) -> Tensor:
     return bag_sum(values_EH, graph.edge_ids, rows.ptr)
 
 
-class _Max(Function):
-    @staticmethod
-    def forward(ctx: Any, values_EH: Tensor, graph: Graph) -> Tensor:
-        largest_NH = _largest(values_EH, graph)
-        ctx.graph = graph
-        ctx.save_for_backward(values_EH.detach(), largest_NH.detach())
-        return largest_NH
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        values_EH, largest_NH = ctx.saved_tensors
-        graph = ctx.graph
-        # 1 / (number of tied edges) where an edge has its node's maximum, 0 elsewhere.
-        tied_EH = 1 - torch.sign(largest_NH.index_select(0, graph.target) - values_EH)
-        fraction_EH = tied_EH / segment_sum(tied_EH, graph).index_select(0, graph.target)
-        return fraction_EH * at_target(grads[0], graph), None
-
-
-class _Softmax(Function):
-    @staticmethod
-    def forward(ctx: Any, scores_EH: Tensor, graph: Graph) -> Tensor:
-        if kernels.serve_on_cpu(graph, scores_EH):
-            alpha_EH = kernels.softmax_forward(scores_EH, graph)
-        else:
-            # Without the shift to a maximum of 0, large scores would overflow.
-            shift_NH = _largest(scores_EH, graph)
-            alpha_EH = (scores_EH - shift_NH.index_select(0, graph.target)).exp_()
-            total_NH = segment_sum(alpha_EH, graph)
-            alpha_EH.div_(total_NH.index_select(0, graph.target))
-        ctx.graph = graph
-        ctx.save_for_backward(alpha_EH)
-        return alpha_EH
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (alpha_EH,) = ctx.saved_tensors
-        return _softmax_derivative(alpha_EH, grads[0], ctx.graph), None
-
-
-def _largest(values_EH: Tensor, graph: Graph) -> Tensor:
-    """The maximum over the edges of a node, -inf where there are none."""
-    if kernels.serve_on_cpu(graph, values_EH):
-        return kernels.max_edges(values_EH, graph)
-    return reference.largest(values_EH, graph)
-
-
-def _softmax_derivative(alpha_EH: Tensor, direction_EH: Tensor, graph: Graph) -> Tensor:
-    r"""The symmetric Jacobian of a softmax, times d: :math:`\alpha (d - \sum \alpha d)`."""
-    # Within a second derivative the operations must be differentiable.
-    if not torch.is_grad_enabled() and kernels.serve_on_cpu(graph, alpha_EH, direction_EH):
-        return kernels.softmax_backward(alpha_EH, direction_EH, graph)
-    weighted_EH = alpha_EH * direction_EH
-    total_EH = at_target(segment_sum(weighted_EH, graph), graph)
-    return torch.addcmul(weighted_EH, alpha_EH, total_EH, value=-1)
-
-
 #: _spread(values_NH, graph, from_source): from nodes to the edges that end (or start) there, and
 #: _collect(values_EH, graph, to_source): the sum over these edges.
 _spread: Primitive = linear(reference.spread, lambda *given: _collect(*given), reference.spread)
 _collect: Primitive = linear(_sums, lambda *given: _spread(*given), reference.collect)
-_max = differentiable(_Max, reference.largest)
-_softmax = differentiable(_Softmax, reference.softmax)
+
+
+def _softmax_composed(scores_EH: Tensor, graph: Graph) -> Tensor:
+    # Without the shift to a maximum of 0, large scores would overflow. It changes nothing, so it
+    # needs no derivative.
+    shift_NH = segment_max(scores_EH.detach(), graph)
+    alpha_EH = (scores_EH - at_target(shift_NH, graph)).exp()
+    return alpha_EH / at_target(segment_sum(alpha_EH, graph), graph)
+
+
+def _serve(given: tuple[Tensor], graph: Graph) -> bool:
+    return kernels.serve_on_cpu(graph, *given)
+
+
+def _share_among_tied(grad_NH: Tensor, values_EH: Tensor, graph: Graph, most_NH: Tensor) -> Tensor:
+    # 1 / (number of tied edges) where an edge has its node's maximum, 0 elsewhere.
+    tied_EH = 1 - torch.sign(at_target(most_NH, graph) - values_EH)
+    return tied_EH / at_target(segment_sum(tied_EH, graph), graph) * at_target(grad_NH, graph)
+
+
+_max = by_kernel(
+    reference.largest,
+    _serve,
+    lambda values, graph: 2 * [kernels.max_edges(values, graph)],
+    _share_among_tied,
+    1,
+)
+_softmax = by_kernel(
+    _softmax_composed,
+    _serve,
+    lambda scores, graph: 2 * [kernels.softmax_forward(scores, graph)],
+    lambda grad, scores, graph, alpha: kernels.softmax_backward(alpha, grad, graph),
+    1,
+)
 
 
 def widen(x: Tensor) -> Tensor:
