@@ -1,6 +1,6 @@
 """Building blocks of the fast functions: a sum over bags of rows, and their further derivatives."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
@@ -78,7 +78,7 @@ def by_kernel(
     composed: Primitive,
     serve: Callable[..., bool],
     forward: Callable[..., tuple[Any, ...]],
-    backward: Callable[..., Sequence[Tensor | None]],
+    backward: Callable[..., Any],
     count: int,
 ) -> Primitive:
     """A function that two kernels compute, with its derivative, where they can.
@@ -91,7 +91,7 @@ def by_kernel(
         forward: Returns the output, and the tensors that the backward pass needs besides the given
             ones.
         backward: Takes the gradient, the arguments of ``forward`` and what that kept, and returns
-            the gradients of the given tensors.
+            the gradients of the given tensors, or the only one.
         count: Number of first arguments that are tensors, or None, and have gradients.
     """
 

@@ -116,19 +116,9 @@ def _share_among_tied(grad_NH: Tensor, values_EH: Tensor, graph: Graph, most_NH:
     return tied_EH / at_target(segment_sum(tied_EH, graph), graph) * at_target(grad_NH, graph)
 
 
-_max = by_kernel(
-    reference.largest,
-    _serve,
-    lambda values, graph: 2 * [kernels.max_edges(values, graph)],
-    _share_among_tied,
-    1,
-)
+_max = by_kernel(reference.largest, _serve, kernels.max_edges, _share_among_tied, 1)
 _softmax = by_kernel(
-    _softmax_composed,
-    _serve,
-    lambda scores, graph: 2 * [kernels.softmax_forward(scores, graph)],
-    lambda grad, scores, graph, alpha: kernels.softmax_backward(alpha, grad, graph),
-    1,
+    _softmax_composed, _serve, kernels.softmax_forward, kernels.softmax_backward, 1
 )
 
 

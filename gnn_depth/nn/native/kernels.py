@@ -405,13 +405,15 @@ sum_edges = Kernel("sum_edges", "values_EH graph transposed", "edges values_EH y
 #: The dot product of both ends of each edge.
 dot_rows = Kernel("dot_rows", "query_NHC key_SHC graph", "edges query_NHC key_SHC s_EH H C", "s_EH")
 #: The maximum over the edges into each node, -inf where there are none.
-max_edges = Kernel("largest", "values_EH graph", "edges values_EH y_NH H", "y_NH")
-#: Softmax over the edges into each node.
-softmax_forward = Kernel("softmax", "scores_EH graph", "graph scores_EH alpha_EH H", "alpha_EH")
-#: The symmetric Jacobian of a softmax, times a gradient or tangent.
+max_edges = Kernel("largest", "values_EH graph", "edges values_EH y_NH H", "y_NH y_NH")
+#: Softmax over the edges into each node, twice.
+softmax_forward = Kernel(
+    "softmax", "scores_EH graph", "graph scores_EH alpha_EH H", "alpha_EH alpha_EH"
+)
+#: The symmetric Jacobian of a softmax, times a gradient.
 softmax_backward = Kernel(
     "softmax_backward",
-    "alpha_EH grad_EH graph",
+    "grad_EH scores_EH graph alpha_EH",
     "graph alpha_EH grad_EH out_EH H",
     "out_EH",
 )
