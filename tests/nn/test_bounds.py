@@ -41,16 +41,14 @@ ON_SHAPES = [(name, kind) for name in ("gat", "gatv2", "transformer") for kind i
 ON_SHAPES += [(name, kind) for name in LAYERS if "_" in name for kind in ("hub", "repeated")]
 
 
-def make(name, heads=2, scale=None, channels=(3, 2), **options):
-    layer = LAYERS[name](*channels, heads=heads, **options).eval()
+def make(name, heads, channels, scale=None):
+    layer = LAYERS[name](*channels, heads=heads).eval()
     layer.add_score_norm(LipschitzNorm(heads, scale=scale))
     return drawn(layer)
 
 
-def stretch(layer, x, graph, create_graph=False):
-    jacobian = torch.autograd.functional.jacobian(
-        lambda v: layer(v, graph), x, create_graph=create_graph
-    )
+def stretch(layer, x, graph):
+    jacobian = torch.autograd.functional.jacobian(lambda v: layer(v, graph), x)
     return torch.linalg.matrix_norm(jacobian.reshape(-1, x.numel()), 2)
 
 
@@ -58,7 +56,7 @@ def stretch(layer, x, graph, create_graph=False):
 def test_no_jacobian_exceeds_the_bound_at_any_size_of_input_and_scale_of_norm(name, kind):
     graph = SHAPES[kind]()
     for scale, size in ((None, 1.0), (0.3, 1e3)):
-        layer = make(name, 2, scale, channels=(3, 1))
+        layer = make(name, 2, (3, 1), scale)
         x = size * torch.randn(graph.num_sources, 3, dtype=torch.float64)
         assert stretch(layer, x, graph) <= layer.lipschitz_bound(graph) * (1 + 1e-9)
 
@@ -66,7 +64,7 @@ def test_no_jacobian_exceeds_the_bound_at_any_size_of_input_and_scale_of_norm(na
 def test_by_hand_a_gat_on_two_nodes_has_the_theorems_constant():
     # Each node reads both, so each feature is read twice: e^a / sqrt(n) + a sqrt(8), with n - 1 +
     # e^(2a) in place of n.
-    layer = make("gat", heads=1, channels=(3, 3))
+    layer = make("gat", 1, (3, 3))
     layer.lin.weight.data = 2 * torch.eye(3, dtype=torch.float64)
     alpha = 0.25
     reads = math.exp(alpha) / math.sqrt(1 + math.exp(2 * alpha)) + alpha * math.sqrt(8)
@@ -79,7 +77,7 @@ def test_by_hand_a_gat_on_two_nodes_has_the_theorems_constant():
     ("edges", "reads_of_node_0"), [([(1, 0), (2, 0)], 1), ([(1, 0), (2, 0), (0, 3), (4, 3)], 2)]
 )
 def test_by_hand_a_transformer_counts_a_nodes_own_query_as_a_read(edges, reads_of_node_0):
-    layer = make("transformer", heads=1, channels=(2, 2))
+    layer = make("transformer", 1, (2, 2))
     sizes = {"query": 1.0, "key": 2.0, "value": 3.0, "root": 5.0}
     with torch.no_grad():
         for name, size in sizes.items():
@@ -127,12 +125,11 @@ def test_no_jacobian_of_a_gcn_exceeds_its_bound_which_some_reach(kind):
 BOUNDED = {name: [LipschitzNorm] for name in LAYERS} | {"gcn": []}
 
 
-def bounded(name, limit=0.7, width=3, **options):
+def bounded(name):
     """Two layers, each limited as a whole."""
     layer = {**LAYERS, "gcn": GCN}[name]
-    norm = partial(SpectralNorm, bound=limit, whole_layer=True)
-    norms = [*BOUNDED[name], norm]
-    stack = DeepGNN(3, 2, layer, 2, width, norm=norms, skip=Residual, **options).double().eval()
+    norms = [*BOUNDED[name], partial(SpectralNorm, bound=0.7, whole_layer=True)]
+    stack = DeepGNN(3, 2, layer, 2, 3, norm=norms, skip=Residual).double().eval()
     with torch.no_grad():
         for parameter in stack.layers.parameters():
             parameter.copy_(3 * torch.randn_like(parameter))

@@ -29,12 +29,12 @@ def by_loop(stack, x, graph):
     return stack.decoder(torch.cat(groups, 1))
 
 
-def results(stack, graph, x=X, forward=None):
+def results(stack, graph, forward=DeepGNN.__call__):
     """Scores and gradients, those of the features too."""
     torch.manual_seed(7)
     stack.zero_grad()
-    x = x.clone().requires_grad_()
-    scores = stack(x, graph) if forward is None else forward(stack, x, graph)
+    x = X.clone().requires_grad_()
+    scores = forward(stack, x, graph)
     scores.square().sum().backward()
     return [scores.detach(), x.grad, *(parameter.grad for parameter in stack.parameters())]
 

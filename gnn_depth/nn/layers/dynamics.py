@@ -299,16 +299,12 @@ class GGNN(Layer):
         self.gru.reset_parameters()
 
     def forward(self, x: DenseInputs, graph: Graph) -> Outputs:
-        weight = self.lin.normed_weight  # shape (inputs, outputs): the published product is x W
-        state = targets(x, graph)
-        padding = self.out_channels - self.in_channels
-        if padding:
-            # Zeros of the padded features meet the last rows of the weight, so both are left out.
-            weight = weight[: self.in_channels]
-            state = F.pad(state, (0, padding))
+        # Of shape (inputs, outputs): the published product is x W. Zeros of padded features would
+        # meet the last rows, so both are left out.
+        weight = self.lin.normed_weight[: self.in_channels]
         messages = F.linear(x, weight.t())
         received = aggregate(messages.new_ones(graph.num_edges), messages, graph)
-        return self.gru(received, state)
+        return self.gru(received, padded(targets(x, graph), self.out_channels))
 
 
 class _Map(Linear):
