@@ -48,7 +48,6 @@ from gnn_depth.training.optimizers import (
     check_depth_rates,
     decay_apart,
     fuse,
-    scale_by_depth,
 )
 from gnn_depth.training.recorded import Record, RecordedSteps
 from gnn_depth.training.resume import SeededSteps
@@ -321,17 +320,15 @@ class NodeClassifier(SafeCheckpointModule):
             optimizer.zero_grad()
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        try:
-            optimizer = self.optimizer(self.parameters())
-            if self.layer_weight_decay is not None:
-                decay_apart(optimizer, set(self.stack.layers.parameters()), self.layer_weight_decay)
-            if self.depth_lr:
-                scale_by_depth(optimizer, len(self.stack.layers), self.depth_lr)
-            fuse(optimizer)
-        except ValueError as error:
-            raise MisconfigurationException(
-                f"the optimizer refuses its options or this model: {error}"
-            ) from error
+        optimizer = self.optimizer(self.parameters())
+        if self.layer_weight_decay is not None:
+            decay_apart(optimizer, set(self.stack.layers.parameters()), self.layer_weight_decay)
+        if self.depth_lr:
+            # Beside a remedy it is a control: does the remedy help because it makes steps smaller?
+            factor = len(self.stack.layers) ** -self.depth_lr
+            for group in optimizer.param_groups:
+                group["lr"] = group["lr"] * factor
+        fuse(optimizer)
         if self.scheduler is None:
             return optimizer
         rates = [group["lr"] for group in optimizer.param_groups]

@@ -91,24 +91,8 @@ def decay_apart(optimizer: Optimizer, layers: set[nn.Parameter], weight_decay: f
     optimizer.param_groups = [group for group in groups if group["params"]]
 
 
-def scale_by_depth(optimizer: Optimizer, num_layers: int, exponent: float) -> None:
-    r"""Multiply the learning rates by :math:`L^{-e}`.
-
-    With e = 3/2 it is the rule that arXiv 2602.07494 derives for networks of many paths. Beside a
-    remedy it is a control: does the remedy help because it only makes steps smaller?
-
-    Args:
-        optimizer: Its groups are changed.
-        num_layers: L.
-        exponent: e.
-    """
-    factor = num_layers**-exponent
-    for group in optimizer.param_groups:
-        group["lr"] = group["lr"] * factor
-
-
 def check_depth_rates(schedule: Any, optimizer: Optimizer, rates: Sequence[float]) -> None:
-    """Refuse a schedule that undoes :func:`scale_by_depth`, in part or as a whole.
+    """Refuse a schedule that undoes the option ``depth_lr``, in part or as a whole.
 
     Args:
         schedule: The learning rate schedule.
