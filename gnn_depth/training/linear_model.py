@@ -9,7 +9,7 @@ from torch import Tensor
 from gnn_depth.data.base import FullBatch, GraphDataModule
 from gnn_depth.data.features import columns_differ
 from gnn_depth.nn.functional import aggregate
-from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
+from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics, NodeSets
 from gnn_depth.training.loggers import in_numbers
 from gnn_depth.training.tasks import Task
 
@@ -18,6 +18,7 @@ STEPS = 30  # of L-BFGS
 HOPS = 2
 
 
+@torch.inference_mode(False)  # a caller may be in it, and nothing can be fitted there
 def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
     r"""Metrics of a linear model, fitted to the training nodes.
 
@@ -37,35 +38,34 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
     if data.per_graph or not isinstance(loader, FullBatch):
         return {}
     batch = loader.batch
-    x, rows = batch.x, batch.train_mask.nonzero().flatten()
-    is_small = 0 < len(rows) * x.shape[1] * (1 + HOPS) <= MOST_FITTED
-    if not is_small or not x.is_floating_point() or batch.y[rows].isnan().any():
-        return {}
+    x = batch.x
     # Its weights of classes may be on another device.
     task = copy.deepcopy(task)
+    sets = BatchSets(batch, task)
+    train, evaluated = sets.train, sets.evaluated
+    is_small = 0 < len(train.nodes) * x.shape[1] * (1 + HOPS) <= MOST_FITTED
+    if not is_small or not x.is_floating_point() or train.targets.isnan().any():
+        return {}
     metrics = EpochMetrics(("val", "test"), task)
-    sets = NodeSets(batch.y, [batch.val_mask, batch.test_mask], task)
-    # A caller may be in inference mode, in which nothing can be fitted.
-    with torch.inference_mode(False):
-        means = [x.detach().float()]
-        weights = batch.graph.mean_weights(torch.float32)
-        for _ in range(HOPS):
-            means.append(aggregate(weights, means[-1], batch.graph))
-        features = torch.cat([_scaled(block[: len(batch.y)], rows) for block in means], 1)
-        metrics.add(sets, _fitted(task, features, batch.y, rows)[sets.nodes])
-        return in_numbers(metrics.compute())
+    means = [x.detach().float()]
+    weights = batch.graph.mean_weights(torch.float32)
+    for _ in range(HOPS):
+        means.append(aggregate(weights, means[-1], batch.graph))
+    features = torch.cat([_scaled(block[: len(batch.y)], train.nodes) for block in means], 1)
+    metrics.add(evaluated, _fitted(task, features, train)[evaluated.nodes])
+    return in_numbers(metrics.compute())
 
 
 @torch.enable_grad()
-def _fitted(task: Task, x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
+def _fitted(task: Task, x: Tensor, train: NodeSets) -> Tensor:
     """The outputs of a linear model for all rows."""
+    x_train, y_train, rows = x[train.nodes], train.targets, len(train.nodes)
     size, mean = torch.ones(()), torch.zeros(())
     if task.targets == "numbers" and not task.scalings:
-        size, mean = torch.std_mean(y[rows].view(len(rows), -1).float(), 0, correction=0)
+        size, mean = torch.std_mean(y_train.view(rows, -1).float(), 0, correction=0)
         size = torch.where(size > 0, size, 1.0)
     weight = x.new_zeros(x.shape[1], task.num_outputs, requires_grad=True)
     bias = x.new_zeros(task.num_outputs, requires_grad=True)
-    x_train, y_train = x[rows], y[rows]
 
     def outputs(features: Tensor) -> Tensor:
         return mean + size * (features @ weight + bias)
@@ -81,7 +81,7 @@ def _fitted(task: Task, x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
         optimizer.zero_grad()
         # Over the loss of zero: the penalty has the same strength for every task and unit.
         loss = task.loss(outputs(x_train), y_train) / loss_of_zero
-        penalty = weight.square().sum() / (2 * len(rows))
+        penalty = weight.square().sum() / (2 * rows)
         total: Tensor = loss + penalty
         total.backward()  # type: ignore[no-untyped-call]
         return total
