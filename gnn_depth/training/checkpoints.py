@@ -113,13 +113,12 @@ def options_in(content: Any) -> dict[str, Any]:
 def _serialise(checkpoint: dict[str, Any]) -> bytes:
     """A checkpoint as bytes that can be read as data; callback states that cannot are left out with
     a warning."""
-    content = _to_bytes(checkpoint)
-    # Read back at once: what no resume could read is noticed while the training still runs.
-    if not _why_unreadable(content):
+    content, why = _as_data(checkpoint)
+    if not why:
         return content
     states = {}
     for name, state in checkpoint.get("callbacks", {}).items():
-        if not _why_unreadable(_to_bytes(state)):
+        if not _as_data(state)[1]:
             states[name] = state
             continue
         rank_zero_warn(
@@ -127,26 +126,25 @@ def _serialise(checkpoint: dict[str, Any]) -> bytes:
             "tensors, numbers, text, lists and dicts, and reading it could run code. A resumed "
             "training starts without it."
         )
-    content = _to_bytes(checkpoint | {"callbacks": states})
-    why = _why_unreadable(content)
+    content, why = _as_data(checkpoint | {"callbacks": states})
     if why:
         raise CheckpointError(f"would hold more than data ({why})")
     return content
 
 
-def _to_bytes(content: Any) -> bytes:
+def _as_data(content: Any) -> tuple[bytes, str]:
+    """Something as the bytes of a file, and the reason why these cannot be read as data; empty if
+    they can."""
     buffer = io.BytesIO()
     torch.save(content, buffer)
-    return buffer.getvalue()
-
-
-def _why_unreadable(content: bytes) -> str:
-    """The reason why a checkpoint cannot be read as data; empty if it can."""
+    buffer.seek(0)
+    why = ""
     try:
-        torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        # Read back at once: what no resume could read is noticed while the training still runs.
+        torch.load(buffer, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle's, or raised by the object itself
-        return type(error).__name__
-    return ""
+        why = type(error).__name__
+    return buffer.getvalue(), why
 
 
 def _replace(path: Path, content: bytes) -> None:
