@@ -1,5 +1,7 @@
 """Properties of the registered feature norms, beside those of tests/testing/test_built_in.py."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -85,20 +87,13 @@ LOOPS = {
     "graph": (GraphNorm(4), graph_norm),
     "pair": (PairNorm(4, scale=2.0), lambda x, graph: pair(x, graph, 2.0)),
     "pair_si": (PairNormSI(4, scale=2.0), lambda x, graph: pair_si(x, graph, 2.0)),
-    **{
-        f"node, p = {p}": (
-            NodeNorm(4, p=p),
-            lambda x, graph, p=p: node(x, p),
-        )
-        for p in (1.0, 2.0, 3.0)
-    },
-    **{
-        f"neighbor, per_channel = {each}": (
-            NeighborNorm(4, per_channel=each),
-            lambda x, graph, *own, each=each: neighbor(x, graph, *own, each),
-        )
-        for each in (True, False)
-    },
+    "node": (NodeNorm(4), lambda x, graph: node(x, 1.0)),
+    "node of order 3": (NodeNorm(4, p=3.0), lambda x, graph: node(x, 3.0)),
+    "neighbor": (NeighborNorm(4), partial(neighbor, per_channel=True)),
+    "neighbor of all channels": (
+        NeighborNorm(4, per_channel=False),
+        partial(neighbor, per_channel=False),
+    ),
 }
 
 
