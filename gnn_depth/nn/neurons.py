@@ -37,7 +37,7 @@ The gradient is that of the loss. Dropout preserves the law; weight decay by the
 and scaled losses do not. :func:`why_no_law` gives other reasons why it may not hold.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -148,7 +148,8 @@ def links(stack: Any) -> list[Link]:
     for states in _groups(stack, layers, skips, of_skips):
         roles = []
         for side in (into, attention_of, out_of):
-            roles.append(_distinct(chain.from_iterable(map(side, states))))
+            # Each parameter once for each axis.
+            roles.append(tuple(dict.fromkeys(chain.from_iterable(map(side, states)))))
         found.append(Link(tuple(states), *roles))
     return found
 
@@ -252,11 +253,3 @@ def _groups(
     # A group with an input or output of the stack cannot be rescaled without changing it.
     hidden = set(hidden_states(stack))
     return [states for states in members.values() if hidden.issuperset(states)]
-
-
-def _distinct(roles: Iterable[WeightRole]) -> tuple[WeightRole, ...]:
-    """Each parameter once for each axis."""
-    found: dict[tuple[int, int | None], WeightRole] = {}
-    for role in roles:
-        found[id(role.parameter), role.axis] = role
-    return tuple(found.values())

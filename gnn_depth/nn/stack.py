@@ -464,12 +464,8 @@ class DeepGNN(nn.Module):
 
     def linear_maps(self) -> list[nn.Linear]:
         """Linear maps outside the layers: of the encoder, the skip connections and the decoder."""
-        found: list[nn.Linear] = []
-        for part in (self.encoder, *self.skips, self.decoder):
-            for module in part.modules():
-                if isinstance(module, nn.Linear):
-                    found.append(module)
-        return found
+        parts = nn.ModuleList([self.encoder, *self.skips, self.decoder])
+        return [module for module in parts.modules() if isinstance(module, nn.Linear)]
 
     def reset_weight_norms(self) -> None:
         """Restart weight norms from the current parameters."""

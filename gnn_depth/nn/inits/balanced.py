@@ -109,11 +109,11 @@ class BalancedOrthogonal(Balanced):
 def _balance(link: Link, beta: float | None) -> None:
     """Rescale the outgoing weights; with beta first the incoming ones, to this squared norm."""
     # Matrices from some of these neurons to others stand on both sides; W_ij leads from j to i.
-    inner = [
-        share for share in link.incoming if share.axis == 0 and _is_among(share, link.outgoing)
-    ]
-    coming = [share for share in link.incoming if not _is_among(share, inner)]
-    leaving = [share for share in link.outgoing if not _is_among(share, inner)]
+    out_of = {share.parameter for share in link.outgoing}
+    inner = [share for share in link.incoming if share.axis == 0 and share.parameter in out_of]
+    within = {share.parameter for share in inner}
+    coming = [share for share in link.incoming if share.parameter not in within]
+    leaving = [share for share in link.outgoing if share.parameter not in within]
     into = _squares(coming)
     out = _squares(leaving)
     flow: Tensor | None = None
@@ -173,11 +173,6 @@ def log_scales(
         step = torch.linalg.solve(curvature, slope)
         u = u - step / (1 + 2 * step.abs().max())
     raise ValueError("the neurons could not be balanced: use another base, or no skip connections.")
-
-
-def _is_among(share: WeightRole, others: tuple[WeightRole, ...] | list[WeightRole]) -> bool:
-    # By identity: comparing tensors compares their numbers.
-    return any(share.parameter is other.parameter for other in others)
 
 
 def _squares(shares: list[WeightRole]) -> Float[Tensor, "neurons"]:

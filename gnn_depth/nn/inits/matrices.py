@@ -113,8 +113,8 @@ def _role_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> MatrixRole:
     positions = [position for position, other in enumerate(stack.layers) if other is layer]
     reads_input = isinstance(stack.encoder, nn.Identity) and 0 in positions
     gives_output = not isinstance(stack.decoder, nn.Linear) and len(stack.layers) - 1 in positions
-    comes_in = any(weight is other for other in chain.incoming)
-    leaves = any(weight is other for other in chain.outgoing)
+    # As sets: a search in a tuple would compare the numbers of matrices.
+    comes_in, leaves = weight in set(chain.incoming), weight in set(chain.outgoing)
     return MatrixRole(
         hidden=not reads_input and not gives_output,
         activated=comes_in and any(_activates(stack, position + 1) for position in positions),
@@ -130,7 +130,7 @@ def _role_of_map(stack: DeepGNN, linear: nn.Linear) -> MatrixRole:
     if linear is stack.decoder:
         reads = len(stack.layers)
     for position, skip in enumerate(stack.skips):
-        if skip.reads == "input" and any(linear is module for module in skip.modules()):
+        if skip.reads == "input" and linear in set(skip.modules()):
             reads = position
     return MatrixRole(hidden=False, activated=False, reads_activated=_activates(stack, reads))
 

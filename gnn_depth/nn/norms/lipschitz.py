@@ -94,7 +94,16 @@ class LipschitzNorm(ScoreNorm):
     def target_factor(self, score: Score, graph: Graph) -> NodesHeads:
         scale = self._scale(type(score))
         if isinstance(score, QuadraticScore):
-            size = _quadratic_size(score, graph, of_all_edges=self.form == "released")
+            # max(u v, u w, v w), with one u of the queries of all edges or one for every query.
+            square_u = square(widen(score.query))
+            if self.form == "released":
+                # Each query counts once for each of its edges.
+                count = graph.in_degree[:, None].to(square_u.dtype)
+                square_u = (count * square_u).sum(0, keepdim=True)
+            u = root(square_u)
+            v = root(largest_source(square(widen(score.key)), graph))
+            w = root(largest_source(square(widen(score.value)), graph))
+            size = torch.maximum(u * torch.maximum(v, w), v * w)
             return 1 / (scale * size + EPS_OF_PRODUCTS)
         # ||a|| max_k sqrt(||h_i||^2 + ||h_k||^2): the same for all edges into a node.
         att, x_dst, x_src = _linear_form(score, graph)
@@ -122,18 +131,6 @@ class LipschitzNorm(ScoreNorm):
         if issubclass(score, QuadraticScore):
             return 1.0
         return 4.0
-
-
-def _quadratic_size(score: QuadraticScore, graph: Graph, of_all_edges: bool) -> NodesHeads:
-    """max(u v, u w, v w), with one u of the queries of all edges or one for every query."""
-    square_u = square(widen(score.query))
-    if of_all_edges:
-        # Each query counts once for each of its edges.
-        square_u = (graph.in_degree[:, None].to(square_u.dtype) * square_u).sum(0, keepdim=True)
-    u = root(square_u)
-    v = root(largest_source(square(widen(score.key)), graph))
-    w = root(largest_source(square(widen(score.value)), graph))
-    return torch.maximum(u * torch.maximum(v, w), v * w)
 
 
 def _linear_form(score: LinearScore | AdditiveScore, graph: Graph) -> tuple[Tensor, Tensor, Tensor]:

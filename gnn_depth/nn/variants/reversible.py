@@ -32,6 +32,7 @@ log = logging.getLogger("gnn_depth")
 
 #: Largest relative error of the recomputed first state for which gradients are trusted.
 LARGEST_ERROR = 1e-2
+TINY = 1e-30
 
 
 def group_width(hidden_channels: int, groups: int) -> int:
@@ -210,18 +211,13 @@ class _Reversible(Function):
         for position in reversed(range(len(ctx.blocks))):
             with ctx.snapshots[position]:
                 ctx.blocks[position].undo(groups, gradients, of_parameters, ctx.graphs[position])
-        _warn_if_inexact(torch.cat(groups, 1), x)
+        error = float((torch.cat(groups, 1) - x).norm() / x.norm().clamp_min(TINY))
+        if not error <= LARGEST_ERROR:  # so written that NaN warns too
+            log.warning(
+                "reversible: the recomputed first state has a relative error of %.1e, and "
+                "gradients are inexact: states grow too much to be inverted. Use a norm, a smaller "
+                "bound of weights, or checkpoint_every sqrt.",
+                error,
+            )
         found = [of_parameters.get(parameter) for parameter in ctx.parameters]
         return None, None, torch.cat(gradients, 1), *found
-
-
-def _warn_if_inexact(again: Tensor, first: Tensor) -> None:
-    """Warn if the recomputed first state differs from the original."""
-    error = float((again - first).norm() / first.norm().clamp_min(torch.finfo(first.dtype).tiny))
-    if not error <= LARGEST_ERROR:
-        log.warning(
-            "reversible: the recomputed first state has a relative error of %.1e, and gradients "
-            "are inexact: states grow too much to be inverted. Use a norm, a smaller bound of "
-            "weights, or checkpoint_every sqrt.",
-            error,
-        )
