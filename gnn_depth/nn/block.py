@@ -48,15 +48,8 @@ class States:
 
         ``x`` is the input of the block.
         """
-        if skip.reads == "input":
-            states = [x]
-        elif skip.reads == "first":
-            states = [self.first]
-        elif skip.reads == "all":
-            states = self.all
-        else:
-            states = []
-        return [first_rows(state, num_nodes) for state in states]
+        known = {"nothing": [], "input": [x], "first": [self.first], "all": self.all}
+        return [first_rows(state, num_nodes) for state in known[skip.reads]]
 
     def copy(self) -> "States":
         """A copy; states that are added to it are not added here."""

@@ -114,7 +114,7 @@ class Layer(Part, nn.Module, ABC):
             :meth:`add_edge_features`.
         edge_channels: The number of features of an edge that the layer reads; 0 if it reads none.
         drops_messages: True if the layer drops entries of its messages where
-            ``graph.message_dropout`` says so: see ``gnn_depth.nn.functional.messages``.
+            ``graph.message_dropout`` says so: see ``gnn_depth.nn.functional.sparse``.
         lipschitz_bound: A method of layers that know an upper bound of their Lipschitz constant,
             valid for any input in evaluation mode: ``lipschitz_bound(graph, at_most=None)`` returns
             the bound on a graph or a block, or None. By default it is that of the present weights.

@@ -61,16 +61,14 @@ def test_every_part_is_exported_whatever_its_parameters(options):
     export(model, 5)  # which compares the outputs on three graphs
 
 
+class Pooled(DeepGNN):
+    def forward(self, x, graph):
+        return super().forward(x, graph, None, "mean")
+
+
 def test_several_graphs_are_an_input():
-    class Pooled(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.stack = stack(layer="gat", norm="graph")
-
-        def forward(self, x, graph):
-            return self.stack(x, graph, None, "mean")
-
-    pooled, (x, edges), owner = Pooled(), graph_of(20, 60), torch.arange(20) // 7
+    pooled = Pooled(5, 3, layer="gat", norm="graph").eval()
+    (x, edges), owner = graph_of(20, 60), torch.arange(20) // 7
     edges = edges[:, owner[edges[0]] == owner[edges[1]]]
     program = export(pooled, 5, per_graph=True)
     found = program.module()(x=x, edge_index=edges, batch=owner)

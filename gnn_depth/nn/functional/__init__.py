@@ -4,7 +4,6 @@ from gnn_depth.nn.functional.additive import edge_additive
 from gnn_depth.nn.functional.attention import attend, attend_additive, attend_linear
 from gnn_depth.nn.functional.blocks import convolution, elu, group_sort
 from gnn_depth.nn.functional.dropout import dropout
-from gnn_depth.nn.functional.messages import drop_entries, sum_messages
 from gnn_depth.nn.functional.segments import (
     at_source,
     at_target,
@@ -19,5 +18,5 @@ from gnn_depth.nn.functional.segments import (
     widen,
 )
 from gnn_depth.nn.functional.sizes import neighbourhood_size
-from gnn_depth.nn.functional.sparse import aggregate, edge_dot
+from gnn_depth.nn.functional.sparse import aggregate, drop_entries, edge_dot, sum_messages
 from gnn_depth.nn.functional.sparse_features import SparseFeatures, sparse_features

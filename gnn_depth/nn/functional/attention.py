@@ -20,7 +20,6 @@ from torch import Tensor
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.additive import edge_additive
 from gnn_depth.nn.functional.dropout import draw_mask, dropout_by
-from gnn_depth.nn.functional.messages import sum_messages
 from gnn_depth.nn.functional.rules import by_kernel
 from gnn_depth.nn.functional.segments import (
     at_source,
@@ -29,6 +28,7 @@ from gnn_depth.nn.functional.segments import (
     segment_softmax,
     targets,
 )
+from gnn_depth.nn.functional.sparse import sum_messages
 from gnn_depth.nn.native import kernels
 from gnn_depth.nn.native.masks import Mask
 from gnn_depth.nn.shapes import (

@@ -164,13 +164,16 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
             return False
     if dtype not in TYPES:
         return False
+    kind = device.type
     if is_on_gpu(given[0]):
-        if PATHS["cuda"].decided() is None:
-            return False
-        return graph is None or (graph.device == device and graph.num_edges <= MOST_EDGES_ON_GPU)
-    if device != CPU or PATHS["cpu"].decided() is None:
+        kind = "cuda"
+    if PATHS.get(kind, NO_PATH).decided() is None:
         return False
-    return graph is None or lists_of(graph).fits
+    if graph is None:
+        return True
+    if kind == "cuda":
+        return graph.device == device and graph.num_edges <= MOST_EDGES_ON_GPU
+    return lists_of(graph).fits
 
 
 def serve_on_cpu(graph: Graph | None, *values: Tensor | None) -> bool:
@@ -219,12 +222,11 @@ class GraphLists:
         self.fits = is_read and rows.ptr.dtype == torch.int32  # as in common.h
         if not self.fits:
             return
-        out = rows.transposed_ptr, rows.transposed_target, rows.transposed_order
-        into = rows.ptr, rows.source, None
         self._kept: list[Tensor] = []  # the structure holds addresses only
-        lists_into, lists_out = self._lists(*into), self._lists(*out)
-        self.parts = max(lists_into.parts, lists_out.parts)
-        self._structure = _Graph(lists_into, lists_out, graph.num_edges)
+        into = self._lists(rows.ptr, rows.source, None)
+        out = self._lists(rows.transposed_ptr, rows.transposed_target, rows.transposed_order)
+        self.parts = max(into.parts, out.parts)
+        self._structure = _Graph(into, out, graph.num_edges)
         self.graph = ctypes.addressof(self._structure)
         self.into = self.graph + _Graph.into.offset
         self.out = self.graph + _Graph.out.offset

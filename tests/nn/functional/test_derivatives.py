@@ -9,7 +9,6 @@ from gnn_depth.nn.functional import rules
 from tests.nn.functional.cases import CASES, distance
 from tests.nn.functional.graphs import GRAPHS
 
-every_case = pytest.mark.parametrize("name", CASES)
 every_way = pytest.mark.parametrize(
     ("name", "kind"), [(name, kind) for name in CASES for kind in ("symmetric", "block")]
 )
@@ -27,7 +26,7 @@ def test_gradients_agree_with_differences(name, kind):
     assert gradcheck(function, inputs, fast_mode=True)
 
 
-@every_case
+@pytest.mark.parametrize("name", CASES)
 def test_second_derivatives_agree_with_differences(name):
     function, inputs = of_one_graph(name, "block", heads=1)
     assert gradgradcheck(function, inputs, fast_mode=True)

@@ -5,19 +5,18 @@ import torch
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn import DeepGNN
-from gnn_depth.nn.functional.messages import drop_entries
+from gnn_depth.nn.functional.sparse import drop_entries
 from gnn_depth.nn.graph_dropouts import DropEdge, DropMessage, DropNode, DropSens
 from gnn_depth.nn.layers import GCN, Mean
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import VARIANTS, features, make
 from tests.reference import agree
 
-DROPOUTS = {
+DROPPING = {
     name: cls
     for name, cls in registered("graph_dropout").items()
-    if cls.__module__.startswith("gnn_depth.")
+    if cls.__module__.startswith("gnn_depth.") and name != "none"
 }
-DROPPING = {name: cls for name, cls in DROPOUTS.items() if name != "none"}
 every_dropping = pytest.mark.parametrize("name", DROPPING)
 
 X = torch.randn(9, 6, generator=torch.Generator().manual_seed(0))

@@ -14,14 +14,13 @@ LAYERS = {
     if cls.__module__.startswith("gnn_depth.")
 }
 WITH_SCORES = [name for name, cls in LAYERS.items() if issubclass(cls, AttentionLayer)]
-every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
 def test_every_registered_layer_is_tested():
     assert {name for name, _ in VARIANTS.values()} == set(LAYERS)
 
 
-@every_variant
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_reset_draws_every_parameter_anew(variant):
     layer = make(variant)
     with torch.no_grad():

@@ -17,7 +17,6 @@ SKIPS = {
     for name, cls in registered("skip").items()
     if cls.__module__.startswith("gnn_depth.") and name not in OWN_TESTS
 }
-every_skip = pytest.mark.parametrize("name", SKIPS)
 
 #: Widths of the states; the update has 3 channels.
 GRAPH = Graph(torch.tensor([[0, 1], [1, 2]]), 4)  # no built-in skip connection reads it
@@ -54,7 +53,7 @@ def formula(name, skip, update, states):
     return kept + (1 if name == "residual" else skip.scale) * update
 
 
-@every_skip
+@pytest.mark.parametrize("name", SKIPS)
 @pytest.mark.parametrize("kind", WIDTHS)
 def test_a_skip_and_its_gradients_are_those_of_its_formula(name, kind):
     skip, (update, *states) = drawn(SKIPS[name](WIDTHS[kind], 3)), inputs(WIDTHS[kind])
