@@ -167,7 +167,7 @@ def test_every_import_is_a_declared_dependency():
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
-    "nn": 47_300,
+    "nn": 47_000,
     "data": 25_900,
     "training": 31_200,
     "diagnostics": 33_500,

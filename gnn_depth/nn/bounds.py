@@ -99,9 +99,7 @@ def of_attention(
         return None
     alpha *= max(1.0, abs(slope))  # a LeakyReLU stretches by its steeper side
     of_values = spectral_norm(value, at_most=at_most)
-    factor = 2.0
-    if len(scored) == 3:  # quadratic scores
-        factor = math.sqrt(8)
+    factor = math.sqrt(8) if len(scored) == 3 else 2.0  # quadratic scores, and others
     of_scores = factor * alpha * spectral_norm(*scored, at_most=at_most)
     count = graph.in_degree.double()
     has_choice = count > 1  # the softmax over one edge is constant

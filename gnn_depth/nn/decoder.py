@@ -24,9 +24,7 @@ def make_decoder(
                 f"jump max compares states of one width, and these have {list(widths)}: use cat or "
                 "last."
             )
-        width = widths[-1]
-        if jump == "cat":
-            width = sum(widths)
+        width = sum(widths) if jump == "cat" else widths[-1]
         return nn.Linear(width, out_channels)
     if jump != "last":
         raise ValueError(

@@ -157,9 +157,7 @@ def links(stack: Any) -> list[Link]:
 def hidden_states(stack: Any) -> list[int]:
     """The states that are neither inputs nor outputs of the stack."""
     # Without encoder the first state is the input features.
-    first = 0
-    if isinstance(stack.encoder, nn.Identity):
-        first = 1
+    first = 1 if isinstance(stack.encoder, nn.Identity) else 0
     return list(range(first, len(stack.skips) + 1))
 
 

@@ -146,10 +146,8 @@ def _normed_maps(layer: Layer) -> list[Linear]:
         for name, weight in layer.named_parameters():
             if name.rpartition(".")[2] == "weight" and weight.dim() == 2:
                 wanted.add(weight)
-    found = []
-    for module in layer.modules():
-        if isinstance(module, Linear) and module.weight in wanted:
-            found.append(module)
+    maps = [module for module in layer.modules() if isinstance(module, Linear)]
+    found = [linear for linear in maps if linear.weight in wanted]
     # A matrix outside a Linear would stay as it is without a word.
     if not wanted or wanted - {linear.weight for linear in found}:
         raise ValueError(

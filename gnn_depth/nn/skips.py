@@ -52,9 +52,7 @@ class _Projecting(Skip):
 
     def __init__(self, widths: list[int], out_channels: int) -> None:
         super().__init__(widths, out_channels)
-        width_read = widths[-1]
-        if self.reads == "first":
-            width_read = widths[0]
+        width_read = widths[0] if self.reads == "first" else widths[-1]
         self.project = _project(width_read, out_channels)
 
     def weight_chain(self) -> WeightChain:

@@ -239,9 +239,8 @@ class DeepGNN(nn.Module):
             layer.enter_stack(position + 1, widths[0])
             layers.append(layer)
             is_last = position == len(channels) - 1
-            phi = self.activation
-            if is_last and not self.last_activation:
-                phi = identity
+            is_bare = is_last and not self.last_activation
+            phi = identity if is_bare else self.activation
             before, after = FeatureNorms(), FeatureNorms()
             if is_last and not has_decoder:  # nothing follows the layer
                 skip: Skip = NoSkip(list(widths), layer.width)

@@ -111,9 +111,7 @@ def attend_additive(
         factor: f; 1 by default.
     """
     dropout = draw_mask(x_src, p, training)
-    own: Tensor | None = x_dst
-    if x_dst is x_src:
-        own = None
+    own = None if x_dst is x_src else x_dst
     return _attend_additive(own, x_src, att, factor, graph, negative_slope, dropout)
 
 

@@ -69,9 +69,7 @@ def kept(positions: Tensor, mask: Mask) -> Tensor:
 
 def _positions(x: Tensor, rows: Tensor | None = None) -> Tensor:
     """0, 1, 2, ... in the shape of x, as int32; or the positions of rows with other numbers."""
-    columns = 1
-    if x.dim():
-        columns = x.shape[-1]
+    columns = x.shape[-1] if x.dim() else 1
     if rows is None:
         rows = torch.arange(x.numel() // columns, dtype=torch.int32, device=x.device)
     rows = rows.int()  # larger positions wrap around, and repeat masks, as documented

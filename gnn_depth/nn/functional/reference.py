@@ -14,17 +14,13 @@ from gnn_depth.graph import Graph
 
 def spread(values_NH: Tensor, graph: Graph, from_source: bool) -> Tensor:
     """From nodes to the edges that end (or, from_source, start) there."""
-    node = graph.target
-    if from_source:
-        node = graph.source
+    node = graph.source if from_source else graph.target
     return values_NH.index_select(0, node)
 
 
 def collect(values_EH: Tensor, graph: Graph, to_source: bool) -> Tensor:
     """The sum over the edges that end (or, to_source, start) at each node."""
-    node = graph.target
-    if to_source:
-        node = graph.source
+    node = graph.source if to_source else graph.target
     sums = values_EH.new_zeros(graph.num_nodes, *values_EH.shape[1:])
     return sums.index_add(0, node, values_EH)
 

@@ -27,9 +27,7 @@ def neighbourhood_size(
     It is :math:`\|x^{dst}_i\|` for a node without neighbours. Of several largest ones each gets an
     equal share of the gradient.
     """
-    own: Tensor | None = x_dst
-    if x_dst is x_src:
-        own = None
+    own = None if x_dst is x_src else x_dst
     return _sizes(own, x_src, graph, TINY)
 
 

@@ -37,10 +37,8 @@ class _SpMM(Function):
         ptr, neighbour, order = graph.rows.csr(transposed)
         if order is not None:
             weights_EH = weights_EH.index_select(0, order)
-        sums = []
-        for weights, x in zip(weights_EH.unbind(1), x_NHC.unbind(1), strict=True):
-            sums.append(bag_sum(x, neighbour, ptr, weights))
-        return torch.stack(sums, 1)
+        heads = zip(x_NHC.unbind(1), weights_EH.unbind(1), strict=True)
+        return torch.stack([bag_sum(x, neighbour, ptr, weights) for x, weights in heads], 1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

@@ -69,9 +69,7 @@ class Balanced(Init):
             )
         with torch.no_grad():
             for position, link in enumerate(found):
-                beta = None
-                if position == 0:
-                    beta = self.beta
+                beta = self.beta if position == 0 else None
                 _balance(link, beta)
             for layer in stack.layers:
                 for attention in layer.weight_chain().attention:  # type: ignore[operator]
@@ -177,9 +175,7 @@ def log_scales(
 
 def _squares(shares: list[WeightRole]) -> Float[Tensor, "neurons"]:
     """Sums of squares of all parameters, for each neuron."""
-    sums = []
-    for share in shares:
-        sums.append(share.by_neuron(share.parameter.double().square()))
+    sums = [share.by_neuron(share.parameter.double().square()) for share in shares]
     return torch.stack(sums).sum(0)
 
 

@@ -100,11 +100,9 @@ class ACM(Layer):
         channels = torch.relu(torch.stack([low, high, own], 1))  # nodes x 3 x outputs
         read = channels
         if self.norms is not None:
-            normed = []
-            for norm, channel in zip(self.norms, channels.unbind(1), strict=True):
-                normed.append(norm(channel))
+            pairs = zip(self.norms, channels.unbind(1), strict=True)
             # For the gates alone: the mixture below is of the channels themselves.
-            read = torch.stack(normed, 1)
+            read = torch.stack([norm(channel) for norm, channel in pairs], 1)
         opened = torch.sigmoid((read * self.gates).sum(-1))
         alpha = torch.softmax(opened @ self.mix / 3, 1)
         return 3 * (alpha[..., None] * channels).sum(1)

@@ -275,9 +275,7 @@ class GATv2(AttentionLayer):
         self.dropout = dropout
         self.share_weights = share_weights
         self.lin_src = Linear(in_channels, self.width, bias=False)
-        self.lin_dst: Linear | None = None
-        if not share_weights:
-            self.lin_dst = Linear(in_channels, self.width, bias=False)
+        self.lin_dst = None if share_weights else Linear(in_channels, self.width, bias=False)
         self.lin_edge: Linear | None = None  # set by add_edge_features
         self.att = nn.Parameter(torch.empty(heads, self.out_channels))
         self.bias = make_bias(self.width, bias)

@@ -34,9 +34,7 @@ class _SumOfMaps(Layer):
     ) -> None:
         super().__init__(in_channels, out_channels)
         self.lin = Linear(in_channels, out_channels, bias=False)
-        self.lin_root: Linear | None = None
-        if root_weight:
-            self.lin_root = Linear(in_channels, out_channels, bias=False)
+        self.lin_root = Linear(in_channels, out_channels, bias=False) if root_weight else None
         self.bias = make_bias(out_channels, bias)
         self.reset_parameters()
 

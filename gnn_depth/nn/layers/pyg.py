@@ -67,9 +67,8 @@ class PyGConv(Layer):
                 f"{conv} keeps the width: {in_channels} channels cannot become {out_channels}."
             )
         known = {name: option.default for name, option in takes.items()} | options
-        heads = 1  # also where several are averaged
-        if known.get("concat", True):
-            heads = known.get("heads", 1)
+        # Where several are averaged, they count as one.
+        heads = known.get("heads", 1) if known.get("concat", True) else 1
         super().__init__(in_channels, out_channels, heads)
         self.name = conv
         # Made again when the number of edge features is known.
@@ -132,10 +131,8 @@ def _is_conv(cls: Any) -> bool:
 def _reads(cls: type[nn.Module], conv: str) -> list[str]:
     """The arguments of a convolution's ``forward``, which may need features and ``edge_index``."""
     reads = list(inspect.signature(cls.forward).parameters.values())[1:]  # without self
-    needed = []
-    for one in reads:
-        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD:
-            needed.append(one.name)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    needed = [one.name for one in reads if one.default is one.empty and one.kind is kind]
     if needed[1:] != ["edge_index"]:
         raise ValueError(
             f"{conv} cannot be a layer: its forward needs {', '.join(needed)}, not x, edge_index."

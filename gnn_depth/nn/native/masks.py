@@ -35,9 +35,7 @@ class Mask:
 
     @cached_property
     def _structure(self) -> _Dropout:
-        address = None
-        if self.seed is not None:
-            address = self.seed.data_ptr()
+        address = None if self.seed is None else self.seed.data_ptr()
         return _Dropout(address, self.threshold, 1 / (1 - self.p))
 
     @property

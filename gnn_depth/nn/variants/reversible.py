@@ -54,10 +54,11 @@ def make_reversible(stack: Any) -> None:
         ValueError: They cannot be inverted.
     """
     _check_reversible(stack)
-    blocks = []
-    for position, block in enumerate(stack.blocks):
-        blocks.append(ReversibleBlock(block, position % stack.reversible, stack.reversible))
-    stack.blocks = ReversibleBlocks(blocks)
+    count = stack.reversible
+    turns = enumerate(stack.blocks)
+    stack.blocks = ReversibleBlocks(
+        ReversibleBlock(block, at % count, count) for at, block in turns
+    )
 
 
 def _check_reversible(stack: Any) -> None:
@@ -107,9 +108,7 @@ class ReversibleBlock(Block):
         self.turn = turn
         self.groups = groups
         #: The groups that the block reads.
-        self.reads: Sequence[int] = range(1, groups)
-        if turn:
-            self.reads = [turn - 1]
+        self.reads = [turn - 1] if turn else range(1, groups)
 
     def forward(self, x: Tensor, graph: Graph, states: States) -> Tensor:
         groups = list(x.chunk(self.groups, 1))
