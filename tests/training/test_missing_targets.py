@@ -40,19 +40,16 @@ def test_the_loss_and_its_gradient_are_those_of_the_known_targets(task, loss):
     assert not gradient[~known].any()
 
 
-@pytest.mark.parametrize("missing", [torch.nan, -1])
-def test_graphs_with_some_labels_are_trained_on_and_measured(tmp_path, missing):
+@pytest.mark.parametrize(("missing", "dtype"), [(torch.nan, torch.float), (-1, torch.long)])
+def test_graphs_with_some_labels_are_trained_on_and_measured(tmp_path, missing, dtype):
     draw = torch.Generator().manual_seed(0)
+    y = torch.randint(2, (40, 4), generator=draw).to(dtype)
+    y[torch.arange(40), torch.arange(40) % 4] = missing  # every graph lacks one
+    y[::8] = missing
     graphs = []
-    for number in range(40):
-        y = torch.randint(2, (1, 4), generator=draw)
-        if missing != -1:
-            y = y.float()
-        y[0, number % 4] = missing  # every graph lacks one
-        if number % 8 == 0:
-            y[:] = missing
+    for labels in y.split(1):
         edges = torch.randint(8, (2, 16), generator=draw)
-        graphs.append(Data(x=torch.randn(8, 5, generator=draw), edge_index=edges, y=y))
+        graphs.append(Data(x=torch.randn(8, 5, generator=draw), edge_index=edges, y=labels))
     source = GraphSource(graphs)
     assert sum(int(mask.sum()) for mask in source.batch.masks) == 35
     assert source.task == "multilabel"
