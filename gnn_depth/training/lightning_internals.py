@@ -298,28 +298,27 @@ def save_weights(trainer: L.Trainer, path: Path, weights: dict[str, Tensor], epo
 # Signals
 
 
-def replace_signal_handling(
-    trainer: L.Trainer, begin: Callable[[], None], is_stopping: Callable[[], bool]
-) -> None:
-    """Keep Lightning from installing its signal handlers.
+class StopSignal:
+    """Takes the place of Lightning's signal connector, which knows whether a signal arrived.
 
-    They would talk to other processes in the middle of a step. Where Lightning would install them,
-    after everything is set up or restored, ``begin`` is called. Between two steps and after each
-    epoch the trainer calls ``is_stopping``, and raises ``SIGTERMException`` if it is true.
+    Lightning's signal handlers are not installed: they would talk to other processes in the middle
+    of a step.
+
+    Args:
+        trainer: Its connector is replaced.
+        begin: Called where Lightning would install its handlers, after everything is set up or
+            restored.
     """
 
-    class Signals:
-        """Takes the place of Lightning's signal connector, which knows whether a signal arrived."""
+    #: Between two steps and after each epoch the trainer raises ``SIGTERMException`` if it is true.
+    received_sigterm = False
 
-        received_sigterm = property(lambda self: is_stopping())
+    def __init__(self, trainer: L.Trainer, begin: Callable[[], None]) -> None:
+        self.register_signal_handlers = begin
+        trainer._signal_connector = self  # type: ignore[assignment]
 
-        def register_signal_handlers(self) -> None:
-            begin()
-
-        def teardown(self) -> None:
-            """Restore nothing: signals stay held back while the last checkpoints are saved."""
-
-    trainer._signal_connector = Signals()  # type: ignore[assignment]
+    def teardown(self) -> None:
+        """Restore nothing: signals stay held back while the last checkpoints are saved."""
 
 
 # The module

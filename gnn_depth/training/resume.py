@@ -15,8 +15,8 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.signals import LATE, DeferredSignals
 from gnn_depth.training.lightning_internals import (
+    StopSignal,
     keep_order_of_gradients,
-    replace_signal_handling,
     take_time_limits,
     trains_on_full_batch,
 )
@@ -97,7 +97,6 @@ class SafeStop(L.Callback):
 
     def __init__(self, kept: DeferredSignals) -> None:
         self.kept = kept
-        self._stops = False
         self._number = 0
         self._limits: list[tuple[Timer, float]] = []
 
@@ -106,7 +105,7 @@ class SafeStop(L.Callback):
         middle of a step."""
         self._limits = take_time_limits(trainer)
         callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        replace_signal_handling(trainer, self._hold_signals, lambda: self._stops)
+        self._signal = StopSignal(trainer, self._hold_signals)
         callbacks.insert(0, self)
 
     def _hold_signals(self) -> None:
@@ -145,4 +144,5 @@ class SafeStop(L.Callback):
         is_complete = trainer.is_last_batch and by_epochs
         is_complete = is_complete or 0 <= trainer.max_steps <= trainer.global_step
         if number and not is_complete:  # else the training ends here anyway
-            self._number, self._stops, self.kept.saving = number, True, True
+            self._number = number
+            self._signal.received_sigterm = self.kept.saving = True
