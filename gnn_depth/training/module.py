@@ -384,12 +384,8 @@ class NodeClassifier(SafeCheckpointModule):
         values = self.train_metrics.compute(self.trainer)
         if values:
             rate = self.trainer.optimizers[0].param_groups[0]["lr"]
-            # During a step on a GPU the optimizer has a tensor, which changes; making one of a
-            # number, other than by full, would wait for the GPU.
-            if isinstance(rate, Tensor):
-                values["train/lr"] = rate.clone()
-            else:
-                values["train/lr"] = torch.full((), rate, device=self.device)
+            # During a step on a GPU it is a tensor, which changes. This waits for no GPU.
+            values["train/lr"] = torch.empty((), device=self.device).fill_(rate)
             self._log(values)
 
     def _log(self, values: dict[str, Tensor]) -> None:
