@@ -21,15 +21,18 @@ WHOLE = 2**24  # float32 holds every integer up to here
 UNEQUAL = 100.0
 
 
-def fit_features(
+def read_features(
     name: str,
     values: Tensor,
     columns: Sequence[Column],
-    rows: Tensor,
-    standardize: bool,
+    rows: Tensor | None,
     notes: list[str],
-) -> tuple[Tensor, tuple[Column, ...]]:
-    """Features to train on, shape (rows, features), and their columns with what was fitted.
+    standardize: bool = False,
+    width: Any = None,
+    unknown: Unknown = "error",
+) -> tuple[Tensor, Sequence[Column]]:
+    """Features as a model gets them, shape (rows, features), and their columns with what was
+    fitted.
 
     A single column of integers becomes one-hot: PyTorch Geometric's data has types of atoms so, and
     their order means nothing.
@@ -37,24 +40,51 @@ def fit_features(
     Args:
         name: ``x`` or ``edge_attr``.
         values: A row for each node or edge; NaN where a value is missing.
-        columns: The columns of a table; empty for features without names.
-        rows: A mask of the training rows, which decide spans, medians and scalings.
-        standardize: Whether numbers are scaled.
+        columns: The columns of a table, or of a trained model; empty for features without names.
+        rows: A mask of the training rows, which decide spans, medians and scalings; None for a
+            trained model, whose columns are fitted already.
         notes: Gets a sentence for each decision.
+        standardize: Whether numbers are scaled.
+        width: Number of features that a trained model without columns needs; None for any.
+        unknown: What to do with categories that a trained model does not know.
 
     Raises:
-        DataError: A number is infinite, or one-hot columns would be too many.
+        DataError: A number is infinite, one-hot columns would be too many, their number is not that
+            of a trained model, or it does not know a category.
     """
     values = values.reshape(len(values), -1)
-    if not columns and _is_one_of_integers(values):
-        columns = [_category(name, values, notes)]
-    # Ranges tell later whether new data has other units.
-    elif not columns and rows.any() and (standardize or values.shape[1] <= MOST_SPANS):
-        columns = [Column(str(position)) for position in range(values.shape[1])]
-    values = _expanded(values, columns, "error")
-    columns = fit_columns(columns, values, rows, standardize)
-    x = _as_float32(name, values, columns, notes)
-    if not standardize and columns_differ(x):
+    is_integer = values.dtype != torch.bool and not values.is_floating_point()
+    is_category = is_integer and values.shape[1] == 1 and len(values) > 0
+    if not columns and rows is not None:
+        if is_category:
+            columns = [_category(name, values, notes)]
+        # Ranges tell later whether new data has other units.
+        elif rows.any() and (standardize or values.shape[1] <= MOST_SPANS):
+            columns = [Column(str(position)) for position in range(values.shape[1])]
+    if is_category and len(columns) == 1 and columns[0].values:
+        frame = pd.DataFrame({columns[0].name: values[:, 0].numpy().astype(str)})
+        values = torch.from_numpy(encoded(frame, [asdict(columns[0])], unknown)).float()
+    if rows is not None:
+        columns = fit_columns(columns, values, rows, standardize)
+    else:
+        if columns:
+            width = sum(column.width for column in columns)
+        if width is not None and values.shape[1] != width:
+            raise DataError(
+                f"the model needs {width} features in {name}, and here are {values.shape[1]:,}."
+            )
+        _note_other_ranges(values, columns, notes)
+    if any(column.fill is not None or column.scaling is not None for column in columns):
+        parts = list(torch.split(values.double(), [column.width for column in columns], 1))
+        for place, column in enumerate(columns):
+            if column.fill is not None:
+                parts[place] = parts[place].nan_to_num(column.fill, torch.inf, -torch.inf)
+            if column.scaling is not None:
+                parts[place] = column.scaling.apply(parts[place])
+        values = torch.cat(parts, 1)
+    warn_of_lost_digits(name, values, "standardize", notes)
+    x = values.float()
+    if rows is not None and not standardize and columns_differ(x):
         notes.append(
             f"columns of {name} differ in size by a factor above {UNEQUAL:g}, which may spoil the "
             "training: standardize true (--data.standardize true) scales those of nodes."
@@ -62,34 +92,8 @@ def fit_features(
     return x, columns
 
 
-def conform_features(
-    name: str,
-    values: Tensor,
-    columns: Sequence[Column],
-    width: Any,
-    unknown: Unknown,
-    notes: list[str],
-) -> Tensor:
-    """Features of new data as a trained model needs them.
-
-    Args:
-        name: ``x`` or ``edge_attr``.
-        values: A row for each node or edge.
-        columns: The columns of the model; empty if it remembers none.
-        width: Number of features that the model needs, if it remembers no columns; None for any.
-        unknown: What to do with unknown categories.
-        notes: Gets a sentence for each decision.
-
-    Raises:
-        DataError: Their number differs, or a category is unknown to the model.
-    """
-    values = _expanded(values.reshape(len(values), -1), columns, unknown)
-    if columns:
-        width = sum(column.width for column in columns)
-    if width is not None and values.shape[1] != width:
-        raise DataError(
-            f"the model needs {width} features in {name}, and here are {values.shape[1]:,}."
-        )
+def _note_other_ranges(values: Tensor, columns: Sequence[Column], notes: list[str]) -> None:
+    """Note the columns that lie wholly outside the range of the training."""
     outside = []
     first = 0
     for column in columns:
@@ -103,7 +107,6 @@ def conform_features(
             outside.append(f"{column.name} ({here}, trained on {low:g} to {high:g})")
     if outside:
         notes.append(f"columns wholly outside the range of the training: {', '.join(outside)}.")
-    return _as_float32(name, values, columns, notes)
 
 
 def columns_differ(x: Tensor) -> bool:
@@ -114,11 +117,6 @@ def columns_differ(x: Tensor) -> bool:
     size = x.abs().nan_to_num(0, 0, 0).amax(0)
     size = size[size > 0]
     return len(size) > 1 and bool(size.max() > UNEQUAL * size.min())
-
-
-def _is_one_of_integers(values: Tensor) -> bool:
-    is_integer = values.dtype != torch.bool and not values.is_floating_point()
-    return is_integer and values.shape[1] == 1 and len(values) > 0
 
 
 def _category(name: str, values: Tensor, notes: list[str]) -> Column:
@@ -135,28 +133,6 @@ def _category(name: str, values: Tensor, notes: list[str]) -> Column:
         f"are sizes, give floats: {name}.float()."
     )
     return Column(name, "category", tuple(map(str, range(low, high + 1))))
-
-
-def _expanded(values: Tensor, columns: Sequence[Column], unknown: Unknown) -> Tensor:
-    """The values, a single category of integers as one-hot columns."""
-    if not (_is_one_of_integers(values) and len(columns) == 1 and columns[0].values):
-        return values
-    frame = pd.DataFrame({columns[0].name: values[:, 0].numpy().astype(str)})
-    return torch.from_numpy(encoded(frame, [asdict(columns[0])], unknown)).float()
-
-
-def _as_float32(name: str, values: Tensor, columns: Sequence[Column], notes: list[str]) -> Tensor:
-    """The features after the fills and scalings of their columns, computed in float64."""
-    if any(column.fill is not None or column.scaling is not None for column in columns):
-        parts = list(torch.split(values.double(), [column.width for column in columns], 1))
-        for place, column in enumerate(columns):
-            if column.fill is not None:
-                parts[place] = parts[place].nan_to_num(column.fill, torch.inf, -torch.inf)
-            if column.scaling is not None:
-                parts[place] = column.scaling.apply(parts[place])
-        values = torch.cat(parts, 1)
-    warn_of_lost_digits(name, values, "standardize", notes)
-    return values.float()
 
 
 def warn_of_lost_digits(name: str, exact: Tensor, option: str, notes: list[str]) -> bool:

@@ -20,7 +20,7 @@ from gnn_depth.data.checks import (
     task_of,
 )
 from gnn_depth.data.draws import Draws, fraction_split
-from gnn_depth.data.features import conform_features, fit_features
+from gnn_depth.data.features import read_features
 from gnn_depth.data.loaders import EpochLoader, share
 from gnn_depth.data.mini_batches import subset
 from gnn_depth.data.node_order import NodeOrder
@@ -297,13 +297,13 @@ class CheckedGraphs(NodeDataModule):
                 return x, ()
         if trained is not None:
             width: Any = trained.num_features
-            columns = trained.columns
             if self._transforms:  # they may still change the number of features
                 width = None
-            return conform_features("x", x, columns, width, self.on_unknown, raw.notes), columns
+            asked: Any = {"width": width, "unknown": self.on_unknown}
+            return read_features("x", x, trained.columns, None, raw.notes, **asked)
         if union.per_graph and union.node_to_graph is not None:
             train = train[union.node_to_graph]  # the nodes of the training graphs
-        return fit_features("x", x, raw.columns, train, self.standardize, raw.notes)
+        return read_features("x", x, raw.columns, train, raw.notes, self.standardize)
 
     def _edges(self, union: UnionGraph, raw: RawGraphs) -> tuple[Graph, Sequence[Column]]:
         """The edges with their weights and features, and the columns of these."""
@@ -318,11 +318,14 @@ class CheckedGraphs(NodeDataModule):
             columns, width = trained.edge_columns, trained.num_edge_features
             if attr is None:
                 attr = torch.empty(len(rows), 0)
-            attr = conform_features("edge_attr", attr, columns, width, self.on_unknown, raw.notes)
+            asked: Any = {"width": width, "unknown": self.on_unknown}
+            attr, _ = read_features("edge_attr", attr, columns, None, raw.notes, **asked)
             if not width:
                 attr = None
         elif attr is not None:
-            attr, columns = fit_features("edge_attr", attr, columns, rows, bool(columns), raw.notes)
+            attr, columns = read_features(
+                "edge_attr", attr, columns, rows, raw.notes, standardize=bool(columns)
+            )
         if weight is not None:
             weight = weight.float().reshape(len(rows), -1).squeeze(1)
         of_edges: dict[str, Any] = {"edge_weight": weight, "edge_attr": attr}
