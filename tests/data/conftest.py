@@ -31,8 +31,8 @@ def own_cache(tmp_path, monkeypatch) -> None:
 
 
 @pytest.fixture
-def tiny_files() -> dict[str, bytes]:
-    """The eight raw files of the tiny citation graph, by the last part of their names."""
+def tiny_cora(tmp_path, monkeypatch) -> Path:
+    """A root whose Cora is the tiny citation graph, with its checksums in the table."""
     rng = np.random.default_rng(0)
     x = (rng.random((NODES, FEATURES)) < 0.6).astype(np.float32)
     x[:, 0] = 1
@@ -46,17 +46,13 @@ def tiny_files() -> dict[str, bytes]:
     arrays = {"x": csr_matrix(x[:4]), "allx": csr_matrix(x[:LISTED]), "tx": csr_matrix(x[TEST])}
     arrays |= {"y": y[:4], "ally": y[:LISTED], "ty": y[TEST], "graph": graph}
     files = {name: pickle.dumps(value, protocol=2) for name, value in arrays.items()}
-    return {**files, "test.index": "\n".join(map(str, TEST)).encode()}
-
-
-@pytest.fixture
-def tiny_cora(tiny_files, tmp_path, monkeypatch) -> Path:
-    """A root whose Cora is the tiny citation graph, with its checksums in the table."""
-    trust(monkeypatch, tiny_files)
-    write(
-        tmp_path / "root" / "Cora" / "raw",
-        {f"ind.cora.{part}": content for part, content in tiny_files.items()},
-    )
+    files["test.index"] = "\n".join(map(str, TEST)).encode()
+    monkeypatch.setattr(planetoid, "NUM_VAL", 3)
+    folder = tmp_path / "root" / "Cora" / "raw"
+    folder.mkdir(parents=True)
+    for part, content in files.items():
+        monkeypatch.setitem(CHECKSUMS, f"ind.cora.{part}", [sha256(content)])
+        (folder / f"ind.cora.{part}").write_bytes(content)
     return tmp_path / "root"
 
 
@@ -77,20 +73,6 @@ def tiny_texas(tmp_path, monkeypatch) -> Path:
     )
     monkeypatch.setitem(CHECKSUMS, "texas.npz", [sha256(path.read_bytes())])
     return tmp_path / "root"
-
-
-def trust(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], name: str = "Cora") -> None:
-    """Make the tiny citation graph the published one."""
-    monkeypatch.setattr(planetoid, "NUM_VAL", 3)
-    for part, content in files.items():
-        monkeypatch.setitem(CHECKSUMS, f"ind.{name.lower()}.{part}", [sha256(content)])
-
-
-def write(folder: Path, files: dict[str, bytes]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    return folder
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """Amazon and Coauthor, on a tiny file."""
 
 import numpy as np
-import pytest
 from scipy.sparse import csr_matrix
 
 from gnn_depth.data import Amazon
@@ -23,33 +22,20 @@ def parts(prefix, matrix):
     }
 
 
-def trusted(path, monkeypatch, arrays):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **arrays)
-    monkeypatch.setitem(CHECKSUMS, path.name, [sha256(path.read_bytes())])
-    return path
-
-
-@pytest.fixture
-def with_split(tmp_path, monkeypatch):
-    """A root with a tiny Amazon Photo that has the fixed split."""
+def test_the_fixed_split_is_that_of_the_file_and_random_ones_follow_their_seed(
+    tmp_path, monkeypatch
+):
     order = np.random.default_rng(1).permutation(NODES)
-    masks = {
-        "train_masks": (order < 12)[None],
-        "val_masks": ((order >= 12) & (order < 16))[None],
-        "test_masks": (order >= 16)[None],
-    }
-    arrays = parts("feature", WORDS) | {"node_labels": LABELS, "edges": RING} | masks
-    trusted(tmp_path / "with/medium/amazon_photo.npz", monkeypatch, arrays)
-    return tmp_path / "with", masks
-
-
-def test_the_fixed_split_is_that_of_the_file_and_random_ones_follow_their_seed(with_split):
-    root, masks = with_split
-    fixed = Amazon("Photo", "fixed", root=str(root)).batch
+    masks = {"train_masks": (order < 12)[None], "val_masks": ((order >= 12) & (order < 16))[None]}
+    masks["test_masks"] = (order >= 16)[None]
+    path = tmp_path / "medium" / "amazon_photo.npz"
+    path.parent.mkdir()
+    np.savez(path, node_labels=LABELS, edges=RING, **parts("feature", WORDS), **masks)
+    monkeypatch.setitem(CHECKSUMS, path.name, [sha256(path.read_bytes())])
+    fixed = Amazon("Photo", "fixed", root=str(tmp_path)).batch
     assert fixed.train_mask.tolist() == masks["train_masks"][0].tolist()
     assert fixed.test_mask.tolist() == masks["test_masks"][0].tolist()
-    draws = {Amazon("Photo", split_index=seed, root=str(root)).checksum for seed in (0, 0, 1)}
+    draws = {Amazon("Photo", split_index=seed, root=str(tmp_path)).checksum for seed in (0, 0, 1)}
     assert len(draws) == 2
-    random = Amazon("Photo", root=str(root)).batch
+    random = Amazon("Photo", root=str(tmp_path)).batch
     assert [int(mask.sum()) for mask in random.masks] == [12, 4, 4]

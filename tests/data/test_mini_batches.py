@@ -8,43 +8,29 @@ import lightning as L
 import pytest
 import torch
 
-from gnn_depth.data import DataError, MiniBatches, NodeBatch, NodeDataModule, TreeNeighborsMatch
-from gnn_depth.data.draws import Draws
+from gnn_depth.data import DataError, GraphSource, MiniBatches, TreeNeighborsMatch
 from gnn_depth.data.loaders import share
 from gnn_depth.data.mini_batches import induced_subgraph
-from gnn_depth.graph import Graph
 
 NODES, TRAINED, PARTS = 60, 23, 4
 METHODS = ("random", "partition")
 
 
-class Ring(NodeDataModule):
+def ring():
     """Sixty nodes on a ring with some chords; a node's feature is its number, its class the
     remainder by three."""
-
-    num_classes = 3
-
-    def load(self):
-        node = torch.arange(NODES)
-        chords = torch.randint(NODES, (2, 90), generator=torch.Generator().manual_seed(0))
-        edges = torch.cat(
-            [
-                torch.stack([node, (node + 1) % NODES]),
-                torch.stack([(node + 1) % NODES, node]),
-                chords,
-            ],
-            1,
-        )
-        train = torch.zeros(NODES, dtype=torch.bool)
-        train[Draws(0, "trained").permutation(NODES)[:TRAINED]] = True
-        val = ~train & (node % 2 == 0)
-        return NodeBatch(
-            node[:, None].float(), node % 3, Graph(edges, NODES), train, val, ~train & ~val
-        )
+    node = torch.arange(NODES)
+    chords = torch.randint(NODES, (2, 90), generator=torch.Generator().manual_seed(0))
+    one_way = torch.stack([node, (node + 1) % NODES])
+    edges = torch.cat([one_way, one_way.flip(0), chords], 1)
+    split = [TRAINED / NODES, 0.3]
+    return GraphSource(
+        {"x": node[:, None].float(), "y": node % 3, "edge_index": edges}, split=split
+    )
 
 
 def mini(method="random", parts=PARTS):
-    return MiniBatches(Ring(), method, parts, chunks=2)
+    return MiniBatches(ring(), method, parts, chunks=2)
 
 
 def batches(data, epoch=0):

@@ -1,6 +1,5 @@
-"""Folders of runs for the tests of figures: result.json, metrics.csv and measures."""
+"""Folders of runs for the tests of figures: result.json and measures."""
 
-import csv
 import hashlib
 import json
 
@@ -18,7 +17,6 @@ def make_run(
     seed=0,
     value=0.5,
     status="finished",
-    curves=None,
     measures=(),
     result=None,
     suffix="",
@@ -38,7 +36,6 @@ def make_run(
         "name": "grid",
         "seed": seed,
         "started": "2026-11-21T08:35:02+00:00",
-        "config_sha256": identity,
         "packages": {"gnn-depth": "0.1.0"},
         "seconds": 1.5,
         "metrics": {"val/loss": 1.0} | ({} if value is None else {METRIC: value}),
@@ -48,13 +45,6 @@ def make_run(
         "identity": identity,
     }
     (folder / "result.json").write_text(json.dumps(content | dict(result or {})))
-    if curves:
-        with (folder / "metrics.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["epoch", "step", *curves])
-            writer.writerows(
-                [epoch, epoch, *row] for epoch, row in enumerate(zip(*curves.values(), strict=True))
-            )
     for measurement in measures:
         measurements.save_values(folder, measurement)
     return folder
