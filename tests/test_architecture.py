@@ -168,12 +168,12 @@ def test_every_import_is_a_declared_dependency():
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
     "nn": 47_000,
-    "data": 25_900,
+    "data": 25_500,
     "training": 31_100,
     "diagnostics": 33_500,
     "testing": 7_400,
     "sweeps": 8_400,
-    "reports": 12_700,
+    "reports": 12_400,
     "cli": 17_200,
     "the files beside the rooms": 18_700,
 }
