@@ -496,9 +496,7 @@ class Init(Part, ABC):
             self.draw(stack)
         finally:  # also after a refusal, which may come when some matrices are drawn
             stack.reset_weight_norms()
-        stack.uncalibrated = None
-        if self.needs_data:
-            stack.uncalibrated = self
+        stack.uncalibrated = self if self.needs_data else None
 
     def calibrate(self, stack: Any, x: Tensor, graph: Graph) -> None:
         """Adjust the drawn parameters of a ``DeepGNN`` in place; only for ``needs_data``.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import dropout as drop_features
 from gnn_depth.nn.functional import segment_sum
-from gnn_depth.nn.parts import FeatureNorm, Skip, WeightChain
+from gnn_depth.nn.parts import Skip, WeightChain
 from gnn_depth.ranges import Count, Finite, Fraction, NonNegative, Positive, Probability, Range
 from gnn_depth.registry import get, register
 
@@ -469,12 +469,8 @@ class FeedForward(_Projecting):
         self.takes_blocks = norm != "batch"  # batch norm reads all nodes
         self.takes_shards = norm == "batch"
         self.dropout = dropout
-        self.before: nn.Module = nn.Identity()
-        if norm == "layer":
-            self.before = nn.LayerNorm(out_channels)
-        self.after: FeatureNorm | None = None
-        if norm == "batch":
-            self.after = get("norm", "batch")(out_channels)
+        self.before = nn.LayerNorm(out_channels) if norm == "layer" else nn.Identity()
+        self.after = get("norm", "batch")(out_channels) if norm == "batch" else None
         self.inner = nn.Linear(out_channels, 2 * out_channels)
         self.outer = nn.Linear(2 * out_channels, out_channels)
 

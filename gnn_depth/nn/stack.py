@@ -178,9 +178,8 @@ class DeepGNN(nn.Module):
         self.uncalibrated: Init | None = None
         self.register_load_state_dict_post_hook(_cancel_calibration)  # type: ignore[no-untyped-call]
 
-        self._width: Any = None  # of the features; an embedding checks its columns itself
-        if encoder != "embedding":
-            self._width = in_channels
+        # Of the features; an embedding checks its columns itself.
+        self._width = None if encoder == "embedding" else in_channels
         self.encoder, width = make_encoder(encoder, in_channels, hidden_channels)
         # A reversible stack is built like one of the width of a group.
         groups = max(reversible, 1)

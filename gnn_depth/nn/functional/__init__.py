@@ -11,6 +11,7 @@ from gnn_depth.nn.functional.segments import (
     graph_mean,
     head_dots,
     padded,
+    plus,
     segment_max,
     segment_softmax,
     segment_sum,

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional.rules import by_kernel
+from gnn_depth.nn.functional.segments import plus
 from gnn_depth.nn.functional.sparse import aggregate
 from gnn_depth.nn.native import kernels
 
@@ -96,9 +97,7 @@ def _composed(
     relu: bool,
     residual: bool,
 ) -> Tensor:
-    y = aggregate(edge_weights, F.linear(x, weight), graph)
-    if bias is not None:
-        y = y + bias
+    y = plus(aggregate(edge_weights, F.linear(x, weight), graph), bias)
     if relu:
         y = y.relu()
     if residual:

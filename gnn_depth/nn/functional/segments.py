@@ -45,6 +45,13 @@ def padded(x: Float[Tensor, "rows channels"], width: int) -> Float[Tensor, "rows
     return F.pad(x, (0, missing))
 
 
+def plus(x: Tensor, term: Tensor | None) -> Tensor:
+    """The sum with a term that may be missing, such as a bias."""
+    if term is None:
+        return x
+    return x + term
+
+
 def at_target(values: NodesHeads, graph: Graph) -> EdgesHeads:
     """The value of every edge's target."""
     return _spread(values, graph, False)

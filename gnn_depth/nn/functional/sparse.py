@@ -28,9 +28,7 @@ class _SpMM(Function):
     ) -> Tensor:
         ctx.graph, ctx.transposed, ctx.dtype = graph, transposed, x_NHC.dtype
         # With fixed weights the backward pass does not need x, so x is not kept.
-        kept: Tensor | None = None
-        if ctx.needs_input_grad[0]:
-            kept = x_NHC
+        kept = x_NHC if ctx.needs_input_grad[0] else None
         ctx.save_for_backward(weights_EH, kept)
         if kernels.serve(graph, x_NHC, weights_EH):
             return kernels.sum_rows(weights_EH, x_NHC, graph, transposed)

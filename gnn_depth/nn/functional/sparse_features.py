@@ -10,6 +10,7 @@ from gnn_depth import torch_internals
 from gnn_depth.csr import EdgeRows
 from gnn_depth.nn.functional.dropout import dropout_at
 from gnn_depth.nn.functional.rules import Primitive, bag_sum, linear
+from gnn_depth.nn.functional.segments import plus
 
 #: A sparse product is faster below this fraction of non-zeros,
 DENSEST = 0.1
@@ -52,10 +53,7 @@ class SparseFeatures:
 
     def linear(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The product with a weight of shape (outputs, features), plus a bias."""
-        out = _product(weight.t(), self, False)
-        if bias is not None:
-            out = out + bias
-        return out
+        return plus(_product(weight.t(), self, False), bias)
 
 
 def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
@@ -126,9 +124,7 @@ def _multiply(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
 
 
 def _reference(dense: Tensor, x: SparseFeatures, transposed: bool) -> Tensor:
-    matrix = x.dense()
-    if transposed:
-        matrix = matrix.t()
+    matrix = x.dense().t() if transposed else x.dense()
     return matrix.to(dense.dtype) @ dense
 
 

@@ -126,9 +126,8 @@ def _role_of_map(stack: DeepGNN, linear: nn.Linear) -> MatrixRole:
     """The role of the encoder, the decoder or a linear map of a skip connection."""
     if linear is stack.encoder:
         return MatrixRole(hidden=False, activated=_activates(stack, 0), reads_activated=False)
-    reads = 0  # the state that it reads: the first one, if it is that of a skip connection
-    if linear is stack.decoder:
-        reads = len(stack.layers)
+    # The state that it reads: the first one, if it is that of a skip connection.
+    reads = len(stack.layers) if linear is stack.decoder else 0
     for position, skip in enumerate(stack.skips):
         if skip.reads == "input" and linear in set(skip.modules()):
             reads = position

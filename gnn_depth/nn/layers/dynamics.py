@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import uniform, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import aggregate, padded, targets
+from gnn_depth.nn.functional import aggregate, padded, plus, targets
 from gnn_depth.nn.functional.sparse import spmm
 from gnn_depth.nn.linear import Linear, make_bias
 from gnn_depth.nn.parts import DenseInputs, Layer, Outputs
@@ -77,9 +77,7 @@ class _AntisymmetricStep(_Step):
 
     def step(self, own: Tensor, change: Tensor) -> Tensor:
         """The next state, given the present one and the argument of the tanh without the bias."""
-        if self.bias is not None:
-            change = change + self.bias
-        return own + self.step_size * torch.tanh(change)
+        return own + self.step_size * torch.tanh(plus(change, self.bias))
 
 
 @register("layer", "antisymmetric")

@@ -5,7 +5,7 @@ from torch import nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import aggregate, padded, sum_messages, targets
+from gnn_depth.nn.functional import aggregate, padded, plus, sum_messages, targets
 from gnn_depth.nn.layers.dynamics import check_width
 from gnn_depth.nn.layers.gcn import TakesMeans
 from gnn_depth.nn.linear import Linear, make_bias
@@ -156,6 +156,4 @@ class Unitary(Layer):
         for order in range(1, TERMS + 1):
             term = aggregate(along_edges, term @ (generator / order), graph)
             total = total + term
-        if self.bias is not None:
-            total = total + self.bias
-        return total
+        return plus(total, self.bias)

@@ -18,6 +18,7 @@ from gnn_depth.nn.functional import (
     attend_linear,
     edge_additive,
     head_dots,
+    plus,
     segment_softmax,
     targets,
 )
@@ -185,9 +186,7 @@ class GAT(_LinearAttention):
         out = out.flatten(1)
         if self.lin_root is not None:
             out = out + self.lin_root.of_targets(x, graph)
-        if self.bias is not None:
-            out = out + self.bias
-        return out
+        return plus(out, self.bias)
 
 
 @register("layer", "omega_gat")
@@ -224,10 +223,7 @@ class OmegaGAT(_LinearAttention):
         omega_h = self.by_head(mapped(x, self.lin.normed_weight * self.omega))
         own = targets(h, graph) - targets(omega_h, graph)
         mean = attend(self.scores(h, graph), omega_h, graph, self.dropout, self.training)
-        out = (own + mean).flatten(1)
-        if self.bias is not None:
-            out = out + self.bias
-        return out
+        return plus((own + mean).flatten(1), self.bias)
 
 
 @register("layer", "gatv2")
@@ -303,9 +299,7 @@ class GATv2(AttentionLayer):
 
     def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
         src = self.lin_src.normed_weight
-        dst = src
-        if self.lin_dst is not None:
-            dst = self.lin_dst.normed_weight
+        dst = src if self.lin_dst is None else self.lin_dst.normed_weight
         return of_attention(
             self, src, (dst, src), graph.with_self_loops(), self.negative_slope, at_most
         )
@@ -335,10 +329,7 @@ class GATv2(AttentionLayer):
         else:
             scores = self.scores(x_dst, x_src, graph)
             out = attend(scores, x_src, graph, self.dropout, self.training)
-        out = out.flatten(1)
-        if self.bias is not None:
-            out = out + self.bias
-        return out
+        return plus(out.flatten(1), self.bias)
 
     def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor] | None:
         if self.edge_channels:
@@ -421,6 +412,4 @@ class GATE(Layer):
         is_loop = (graph.source == graph.target)[:, None]
         scores = torch.where(is_loop, at_target(of_node, graph), of_neighbours)
         out = aggregate(segment_softmax(scores, graph), h_src, graph).flatten(1)
-        if self.bias is not None:
-            out = out + self.bias
-        return out
+        return plus(out, self.bias)

@@ -10,7 +10,7 @@ from torch_geometric.nn.inits import glorot, uniform, zeros
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.bounds import of_propagation, spectral_norm
-from gnn_depth.nn.functional import convolution, first_rows, sum_messages
+from gnn_depth.nn.functional import convolution, first_rows, plus, sum_messages
 from gnn_depth.nn.functional.blocks import fuses
 from gnn_depth.nn.linear import Linear, make_bias, weights_of
 from gnn_depth.nn.parts import DenseInputs, Inputs, Layer, Outputs, WeightChain, present
@@ -47,9 +47,7 @@ class _SumOfMaps(Layer):
         out = sum_messages(weights(h.dtype), h, graph)
         if self.lin_root is not None:
             out = out + self.lin_root.of_targets(x, graph)
-        if self.bias is not None:
-            out = out + self.bias
-        return out
+        return plus(out, self.bias)
 
 
 class _Smooths(Layer):

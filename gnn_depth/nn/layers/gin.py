@@ -5,7 +5,14 @@ from torch import nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.functional import SparseFeatures, drop_entries, segment_sum, sum_messages, targets
+from gnn_depth.nn.functional import (
+    SparseFeatures,
+    drop_entries,
+    plus,
+    segment_sum,
+    sum_messages,
+    targets,
+)
 from gnn_depth.nn.linear import Linear, make_bias
 from gnn_depth.nn.norms.batch import BatchNorm
 from gnn_depth.nn.parts import Inputs, Layer, Outputs, WeightChain, present
@@ -106,8 +113,7 @@ class GIN(Layer):
             h = self.lin(x)  # before the sum, to sum features of the output's width
             own = (1 + self.eps) * targets(h, graph)
             out = own + sum_messages(graph.sum_weights(h.dtype), h, graph)
-        if self.bias is not None:
-            out = out + self.bias
+        out = plus(out, self.bias)
         if self.batch_norm is not None:
             out = self.batch_norm(out, graph)
         return self.lin_out(out.relu())

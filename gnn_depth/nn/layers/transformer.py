@@ -91,9 +91,7 @@ class Transformer(AttentionLayer):
         self.lin_root = Linear(in_channels, self.width, bias=bias) if root_weight else None
         self.lin_edge: Linear | None = None  # set by add_edge_features
         for gate in ("gate_message", "gate_root", "gate_difference"):
-            parameter = None
-            if beta:
-                parameter = nn.Parameter(torch.empty(heads, self.out_channels))
+            parameter = nn.Parameter(torch.empty(heads, self.out_channels)) if beta else None
             self.register_parameter(gate, parameter)
         self.reset_parameters()
 

@@ -164,9 +164,7 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
             return False
     if dtype not in TYPES:
         return False
-    kind = device.type
-    if is_on_gpu(given[0]):
-        kind = "cuda"
+    kind = "cuda" if is_on_gpu(given[0]) else device.type
     if PATHS.get(kind, NO_PATH).decided() is None:
         return False
     if graph is None:
@@ -557,7 +555,5 @@ def block_backward(
     of_groups, of_both = grad_NO.new_empty(GROUPS, size), grad_NO.new_empty(size)
     given = grad_NO, x_NI, weight_OI, weights_E, graph, residual, signs
     of_x = _block_backward(*given, on_nodes, of_groups, of_both)
-    of_bias = None
-    if bias_O is not None:
-        of_bias = of_both[numbers:]
+    of_bias = None if bias_O is None else of_both[numbers:]
     return of_x, of_both[:numbers].view_as(weight_OI), of_bias, None

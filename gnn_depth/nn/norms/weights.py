@@ -220,9 +220,8 @@ class SpectralNorm(LimitedNorm):
 
     @classmethod
     def update_state(cls, norms: Sequence["SpectralNorm"], weights: Sequence[Tensor]) -> None:
-        limit = 0.0
-        if norms[0].mode == "cap":  # matrices below the bound need no exact vectors
-            limit = norms[0].bound
+        # In mode "cap" matrices below the bound need no exact vectors.
+        limit = norms[0].bound if norms[0].mode == "cap" else 0.0
         # Lightning evaluates in inference mode, and no backward pass could use vectors made there.
         with torch.inference_mode(False), torch.autocast(weights[0].device.type, enabled=False):
             dtype = weights[0].dtype
