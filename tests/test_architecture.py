@@ -167,7 +167,7 @@ def test_every_import_is_a_declared_dependency():
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
-    "nn": 47_000,
+    "nn": 46_900,
     "data": 25_500,
     "training": 31_100,
     "diagnostics": 33_500,
