@@ -136,8 +136,8 @@ class CommandLineInterface:
     def run_config(self, origin: Origin | None) -> RunConfig:
         """Everything that a run of this command line is made of, except the data."""
         path = self.resolved.get("ckpt_path")
-        if self._is_own:
-            path = self.ckpt_path_asked
+        if self._is_own and self.ckpt_path_asked:
+            path = checkpoints.of_own_module(str(self.ckpt_path_asked))
         return RunConfig(
             self.model,
             self.trainer,

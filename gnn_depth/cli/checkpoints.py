@@ -210,6 +210,20 @@ def warn(text: str, start: str = "warning: ") -> None:
     print(on_screen(f"{start}{text}"), file=sys.stderr)
 
 
+def of_own_module(word: str) -> Path:
+    """The checkpoint that a command line means for a LightningModule of the user's: a file, or the
+    folder of a run for its last one."""
+    path = Path(word)
+    if path.is_dir():
+        path /= "checkpoints/last.ckpt"
+    if not path.is_file():
+        raise UsageError(
+            f"--ckpt_path {word}: there is no file {str(path)!r}. A module of your own goes on from "
+            "a checkpoint, or from the folder of its run."
+        )
+    return path
+
+
 def find(
     word: str, trains: bool, asked: Callable[[], tuple[Path, dict[str, Any]]]
 ) -> Checkpoint | None:

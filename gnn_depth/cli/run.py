@@ -110,7 +110,7 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
             return cli.recorder.shown
         return cli.recorder.shown or cli.recorder.root
 
-    with defer_signals() as signals, explained(folder):
+    with defer_signals() as signals, explained(folder), process.no_report_of_writers():
         SafeStop(signals).replace(cli.trainer)  # its handlers of signals
         return run(cli.run_config(origin), cli.datamodule)
 

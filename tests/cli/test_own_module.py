@@ -78,7 +78,7 @@ def test_a_file_as_of_lightning_cli_and_a_resume_give_the_same_weights(fit):
     found = []
     for name, epochs in (("whole", "4"), ("half", "2"), ("rest", "4")):
         if name == "rest":
-            words += ["--ckpt_path", str(folder / "checkpoints/last.ckpt")]
+            words += ["--ckpt_path", str(folder)]
         assert fit(*words, "--run.name", name, "--trainer.max_epochs", epochs).code == 0
         (folder,) = Path("runs", name).iterdir()
         found.append(read_result(folder)["metrics"]["train/loss"])
@@ -92,6 +92,7 @@ def test_a_file_as_of_lightning_cli_and_a_resume_give_the_same_weights(fit):
         (["fit", "--model", "a_users_module.Mien"], "Mien' cannot be imported as a class"),
         (["fit", "--model", "a_users_module.Other"], "a_users_module.Other is no LightningModule"),
         (["test", *WORDS], "test takes no class as --model"),
+        (["fit", *WORDS, "--ckpt_path", "last"], "there is no file 'last'. A module of your own"),
         (["fit", "--optimizer.lr", "fast"], "optimizer.lr must be a number"),
         (["fit", *WORDS, "--optimizer", "SGD"], "makes its optimizer itself: delete the section"),
     ],

@@ -5,8 +5,6 @@ import pytest
 from gnn_depth.runs import read_result
 
 
-# Of TensorBoard's thread, where its file is the first that does not fit.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize(("left", "epochs"), [(0, 120), (32768, 4)])
 def test_a_full_disk_ends_a_run_with_one_line_and_spoils_no_older_result(
     fit, harm, mounted, left, epochs
