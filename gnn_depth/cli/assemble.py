@@ -21,6 +21,7 @@ from gnn_depth.cli.config import (
     section,
 )
 from gnn_depth.data.base import GraphDataModule
+from gnn_depth.data.source import GraphSource
 from gnn_depth.runs import Origin, digest
 from gnn_depth.training.finished import take_weights
 from gnn_depth.training.models import build_model, build_module, trainer_objects
@@ -100,7 +101,8 @@ class CommandLineInterface:
         seed = self.resolved["seed_everything"]
         self.resolved["seed_everything"] = L.seed_everything(seed, workers=True)
         default = self.known.options["data"].default
-        self.datamodule = instantiate(self._options.get("data") or check("data", default))
+        data = instantiate(self._options.get("data") or check("data", default))
+        self.datamodule = GraphSource.of(data)  # which refuses another library's DataModule
         if self.command == "inspect":
             return
         reads = self.command in ("validate", "test", "predict")

@@ -218,8 +218,8 @@ def of_own_module(word: str) -> Path:
         path /= "checkpoints/last.ckpt"
     if not path.is_file():
         raise UsageError(
-            f"--ckpt_path {word}: there is no file {str(path)!r}. A module of your own goes on from "
-            "a checkpoint, or from the folder of its run."
+            f"--ckpt_path {word}: there is no file {str(path)!r}. A module of your own goes on "
+            "from a checkpoint, or from the folder of its run."
         )
     return path
 

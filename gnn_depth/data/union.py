@@ -21,8 +21,8 @@ ACCEPTED = (
     "give a Data of PyTorch Geometric, several in a list, Batch, DataLoader or data set, a dict "
     "with x, edge_index and y, or the path of an .npz or .pt file. Two tables are Tables(nodes, "
     "edges, label=...), of files or DataFrames. HeteroData has to_homogeneous(); "
-    "torch_geometric.utils.from_networkx and from_dgl make a Data, and of a NeighborLoader give "
-    "loader.data (MiniBatches draws parts of it)."
+    "torch_geometric.utils.from_networkx and from_dgl make a Data. Of a NeighborLoader give "
+    "loader.data (MiniBatches draws parts of it), of a LightningDataModule what its loaders hold."
 )
 
 

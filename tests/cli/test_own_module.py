@@ -42,6 +42,10 @@ class Mine(L.LightningModule):
 
 class Other:
     pass
+
+
+class Loaders(L.LightningDataModule):
+    pass
 """
 WORDS = ["--model", "a_users_module.Mine", *SMALL, *QUIET, "--trainer.accelerator", "cpu"]
 
@@ -91,6 +95,7 @@ def test_a_file_as_of_lightning_cli_and_a_resume_give_the_same_weights(fit):
         (["fit", *WORDS, "--model.hiden", "3"], "module 'Mine' has no option 'hiden'. Did you"),
         (["fit", "--model", "a_users_module.Mien"], "Mien' cannot be imported as a class"),
         (["fit", "--model", "a_users_module.Other"], "a_users_module.Other is no LightningModule"),
+        (["fit", "--data", "a_users_module.Loaders"], "a Loaders is not a graph: give a Data"),
         (["test", *WORDS], "test takes no class as --model"),
         (["fit", *WORDS, "--ckpt_path", "last"], "there is no file 'last'. A module of your own"),
         (["fit", "--optimizer.lr", "fast"], "optimizer.lr must be a number"),

@@ -123,8 +123,9 @@ class SetResults:
         names = ("method", "layers", "difference", "p (Holm)", "p of equivalence", "detectable")
         lines = heading(names)
         for (cell, _), test, p in zip(pairs, tests, adjusted, strict=True):
-            numbers = (f"{100 * test.difference:+.1f}", f"{p:.3f}", f"{equivalence(test):.3f}")
-            row = (cell[0], str(cell[1]), *numbers, f"{100 * detectable(test):.1f}")
+            difference = f"{100 * test.difference:+.1f} ± {100 * test.half_width:.1f}"
+            found = f"{100 * detectable(test, len(pairs)):.1f}"
+            row = (cell[0], str(cell[1]), difference, f"{p:.3f}", f"{equivalence(test):.3f}", found)
             lines.append(row_of(row))
         return "\n".join(lines)
 
@@ -141,14 +142,20 @@ class SetResults:
     def facts(self) -> list[str]:
         """What the tuning chose and what the trainings took."""
         chosen = self.finals.drop_duplicates(["method", "depth"])
-        at_edge = sum(is_at_edge(row.method, row.setting) for row in chosen.itertuples())
+        places = [place_of_rate(row.method, row.setting) for row in chosen.itertuples()]
+        low, high = sum(place < 1 / 8 for place in places), sum(place > 7 / 8 for place in places)
         cells = self.tuning.groupby(["method", "depth"])
-        ties = sum(has_tie(tuned) for _, tuned in cells)
+        going_on = (ROUNDS[1][0], 1)
+        ties = [
+            sum(has_tie(tuned, step, count) for _, tuned in cells)
+            for step, count in enumerate(going_on)
+        ]
         seconds = self.finals.seconds
         return [
             self.name,
-            f"{at_edge} of {len(chosen)}",
-            f"{ties} of {len(chosen)}",
+            str(len(chosen)),
+            f"{low}, {high}",
+            f"{ties[0]}, {ties[1]}",
             f"{100 * self.finals.settled.mean():.0f}%",
             f"{self.finals.ran.median():.0f}",
             f"{seconds.median():.0f} ({seconds.min():.0f} to {seconds.max():.0f})",
@@ -160,23 +167,23 @@ def equivalence(test: PairedTest) -> float:
     return float(stats.t.sf((MARGIN - abs(test.difference)) / test.error, test.count - 1))
 
 
-def detectable(test: PairedTest) -> float:
-    """The smallest true difference that a test at 5% finds with the stated power."""
+def detectable(test: PairedTest, tests: int) -> float:
+    """The smallest true difference that the test finds with the stated power, if it is the smallest
+    p of so many tests."""
     free = test.count - 1
-    return float((stats.t.ppf(0.975, free) + stats.t.ppf(POWER, free)) * test.error)
+    critical = stats.t.isf(0.025 / tests, free)
+    return float((critical + stats.t.ppf(POWER, free)) * test.error)
 
 
-def is_at_edge(method: str, setting: float) -> bool:
-    """True if the learning rate lies in the lowest or highest eighth of the range."""
+def place_of_rate(method: str, setting: float) -> float:
+    """Where the learning rate of a setting lies in its range, on a logarithmic scale: 0 to 1."""
     rate = settings(method, METHODS.get(method, {}))[int(setting)]["optimizer"]["lr"]
-    share = math.log(rate / LOWEST_RATE) / math.log(HIGHEST_RATE / LOWEST_RATE)
-    return not 1 / 8 < share < 7 / 8
+    return math.log(rate / LOWEST_RATE) / math.log(HIGHEST_RATE / LOWEST_RATE)
 
 
-def has_tie(tuned: pd.DataFrame) -> bool:
-    """True if the last setting that went on and the first one that did not are equal."""
-    going_on = ROUNDS[1][0]
-    values = tuned[tuned.epochs == ROUNDS[0][1]].val.sort_values(ascending=False).to_numpy()
+def has_tie(tuned: pd.DataFrame, step: int, going_on: int) -> bool:
+    """True if the last setting that a round of tuning let go on equals the next one."""
+    values = tuned[tuned.epochs == ROUNDS[step][1]].val.sort_values(ascending=False).to_numpy()
     return bool(len(values) > going_on and values[going_on - 1] == values[going_on])
 
 
@@ -194,7 +201,7 @@ def tables(frame: pd.DataFrame, names: Sequence[str]) -> str:
         return "No set is complete yet."
     results = [SetResults(frame, name) for name in names]
     facts = heading(
-        ("set", "learning rate at an edge", "ties", "settled", "epochs (median)", "seconds")
+        ("set", "cells", "rates at an edge", "ties", "settled", "epochs (median)", "seconds")
     )
     facts += [row_of(one.facts()) for one in results]
     parts = ["### Trainings", "\n".join(facts)]
