@@ -1,16 +1,17 @@
 """Every change that the command ``gnn-depth`` makes to its process; importing the package makes
 none.
 
-The permanent one is :func:`keep_freed_memory`. Changed for a while and restored are the reports of
-threads, in :func:`no_report_of_writers`, warnings and log levels, in
-:mod:`gnn_depth.training.loggers`, and signal handlers, in :mod:`gnn_depth.signals`.
+The permanent ones are :func:`keep_freed_memory` and :func:`report_of_thread`. Warnings and log
+levels are changed for a while and restored, in :mod:`gnn_depth.training.loggers`; signal handlers
+are in :mod:`gnn_depth.signals`, which restores them too.
 """
 
 import ctypes
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+
+REPORT = threading.excepthook  # prints a traceback
 
 #: mallopt(3): M_MMAP_THRESHOLD at glibc's maximum of 32 MB, and M_TRIM_THRESHOLD of 2 GiB. Fetching
 #: new pages from the system for the tensors of every step would take a good part of it.
@@ -37,18 +38,8 @@ def configures_malloc(environment: Mapping[str, str]) -> bool:
     return has_option or "malloc" in tunables or "malloc" in preloaded
 
 
-@contextmanager
-def no_report_of_writers() -> Iterator[None]:
-    """Print no traceback for an OSError in a thread: TensorBoard's writer, which meets a full disk
-    there, raises it in the training, too."""
-    before = threading.excepthook
-
-    def report(error: threading.ExceptHookArgs) -> None:
-        if not issubclass(error.exc_type, OSError):
-            before(error)
-
-    threading.excepthook = report
-    try:
-        yield
-    finally:
-        threading.excepthook = before
+def report_of_thread(error: threading.ExceptHookArgs) -> None:
+    """Print no traceback for an OSError: TensorBoard's writer, which meets a full disk in a thread,
+    raises it in the training, too. The thread can end after the training."""
+    if not issubclass(error.exc_type, OSError):
+        REPORT(error)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,8 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
             return cli.recorder.shown
         return cli.recorder.shown or cli.recorder.root
 
-    with defer_signals() as signals, explained(folder), process.no_report_of_writers():
+    threading.excepthook = process.report_of_thread
+    with defer_signals() as signals, explained(folder):
         SafeStop(signals).replace(cli.trainer)  # its handlers of signals
         return run(cli.run_config(origin), cli.datamodule)
 
