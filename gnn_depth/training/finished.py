@@ -252,7 +252,7 @@ def take_weights(model: Any, run: str | Path) -> None:
     missing, _ = model.load_state_dict(fits, strict=False)
     if isinstance(model, NodeClassifier):
         model.stack.uncalibrated = None  # an initialisation from the data would replace them
-    log.warning("%d of %d weights are those of %s.", len(fits), len(shapes), run)
+    log.warning("%d of %d tensors are those of %s.", len(fits), len(shapes), run)
     others = {
         "New": [name for name in missing if name not in theirs],
         "Of another shape": [name for name in missing if name in theirs],
