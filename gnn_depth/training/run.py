@@ -5,6 +5,7 @@ workers of a sweep call it.
 """
 
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -221,7 +222,7 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
 
 
 def reading(finished: Run) -> str:
-    """A line that says from how far the nodes of a deep model read; empty if it has no range."""
+    """How many hops away the nodes of a deep model read, as a line; empty if it has no range."""
     layers = len(finished.model.stack.layers)
     if layers < DEEP:
         return ""
@@ -234,7 +235,7 @@ def reading(finished: Run) -> str:
         return ""
     return (
         f"\n90% of the influence on {len(found.nodes)} test nodes comes from within {hops} hops; "
-        f"the model has {layers} layers. More: gnn-depth range {finished.folder}"
+        f"the model has {layers} layers. More: gnn-depth range {os.path.relpath(finished.folder)}"
     )
 
 
