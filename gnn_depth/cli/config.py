@@ -254,7 +254,8 @@ def _set(options: dict[str, Any], where: Where, value: Any, known: CommandIndex)
     full = ".".join([SYNONYMS.get(top, top), *rest])
     name = full.removesuffix("+")
     if top in SYNONYMS and "model" in known.options:
-        raise PartError(f"a class of your own makes its {top} itself: delete the section.", where)
+        hint = "in configure_optimizers: delete the section."
+        raise PartError(f"a class of your own makes its {top} itself, {hint}", where)
     if name not in known.options:
         raise PartError(unknown_option(name, known.options, known.parts), where)
     option = known.options[name]

@@ -99,7 +99,7 @@ def test_a_file_as_of_lightning_cli_and_a_resume_give_the_same_weights(fit):
         (["test", *WORDS], "test takes no class as --model"),
         (["fit", *WORDS, "--ckpt_path", "last"], "there is no file 'last'. A module of your own"),
         (["fit", "--optimizer.lr", "fast"], "optimizer.lr must be a number"),
-        (["fit", *WORDS, "--optimizer", "SGD"], "makes its optimizer itself: delete the section"),
+        (["fit", *WORDS, "--optimizer", "SGD"], "itself, in configure_optimizers: delete the"),
     ],
 )
 def test_what_does_not_fit_is_refused(fit, refused, words, message):
