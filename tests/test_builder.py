@@ -137,7 +137,12 @@ OF_GCN = {"class_path": "gcn", "init_args": {"heads": 1}}
     ("kind", "value", "where", "message"),
     [
         ("layer", "gatt", (), "unknown layer 'gatt'. Did you mean 'gat'?"),
-        ("layer", "GCNConv", (), "unknown layer 'GCNConv'. A convolution of torch_geometric.nn is {name: pyg"),
+        (
+            "layer",
+            "GCNConv",
+            (),
+            "unknown layer 'GCNConv'. A convolution of torch_geometric.nn is {name: pyg",
+        ),
         ("norm", ["pair", {"name": "lipschitz", "froom": 1}], (1, "froom"), "Did you mean 'form'?"),
         ("layer", OF_GCN, ("init_args", "heads"), "layer 'gcn' has no option 'heads'."),
         ("norm", [["pair"]], (0,), "norm must be given by name, not as ['pair']."),
