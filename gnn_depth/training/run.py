@@ -235,7 +235,7 @@ def reading(finished: Run) -> str:
         return ""
     return (
         f"\n90% of the influence on {len(found.nodes)} test nodes comes from within {hops} hops; "
-        f"the model has {layers} layers. More: gnn-depth range {os.path.relpath(finished.folder)}"
+        f"the model has {layers} layers. More: gnn-depth range {os.path.relpath(str(finished.folder))}"
     )
 
 
