@@ -233,9 +233,10 @@ def reading(finished: Run) -> str:
     hops = found.hops_within(0.9)
     if hops is None:
         return ""
+    folder = os.path.relpath(str(finished.folder))
     return (
         f"\n90% of the influence on {len(found.nodes)} test nodes comes from within {hops} hops; "
-        f"the model has {layers} layers. More: gnn-depth range {os.path.relpath(str(finished.folder))}"
+        f"the model has {layers} layers. More: gnn-depth range {folder}"
     )
 
 
