@@ -80,7 +80,7 @@ class WeightNorms:
 
 
 class NormFactories:
-    """What makes the norms of a stack, sorted by what these act on.
+    """The factories of a stack's norms, sorted by what the norms act on.
 
     Norms are made later, when the width (of feature norms), the number of heads (of score norms) or
     that of layers (of weight norms) is known.

@@ -113,7 +113,7 @@ def test_the_detectable_difference_is_found_with_the_stated_power_as_the_smalles
     test = PairedTest(difference=0.0, p=1.0, count=10, error=0.02)
     shift = page.detectable(test, tests) / test.error
     power = stats.nct.sf(stats.t.ppf(1 - 0.025 / tests, 9), 9, shift)
-    assert power == pytest.approx(0.8, abs=0.03)
+    assert power == pytest.approx(0.8, abs=1e-6)
 
 
 def test_a_training_that_diverged_counts_as_a_constant_prediction():

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import matplotlib as mpl
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
+from scipy.optimize import brentq
 
 from gnn_depth.reports.comparison import PairedTest, corrected_t_test, holm
 from tools.benchmark.definition import (
@@ -172,7 +174,9 @@ def detectable(test: PairedTest, tests: int) -> float:
     p of so many tests."""
     free = test.count - 1
     critical = stats.t.isf(0.025 / tests, free)
-    return float((critical + stats.t.ppf(POWER, free)) * test.error)
+    missing = partial(stats.nct.cdf, critical, free)  # probability, by the shift in errors
+    shift = brentq(lambda shift: missing(shift) - 1 + POWER, 0, 4 * critical)
+    return float(shift * test.error)
 
 
 def place_of_rate(method: str, setting: float) -> float:
