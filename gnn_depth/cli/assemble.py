@@ -20,7 +20,6 @@ from gnn_depth.cli.config import (
     resolved_config,
     section,
 )
-from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.source import GraphSource
 from gnn_depth.runs import Origin, digest
 from gnn_depth.training.finished import take_weights
@@ -54,7 +53,7 @@ class CommandLineInterface:
             that was found: what runs.
     """
 
-    datamodule: GraphDataModule
+    datamodule: Any  # a GraphDataModule, or a LightningDataModule of the user's
     model: Any  # a NodeClassifier, or a LightningModule of the user's
     trainer: L.Trainer
 
@@ -101,8 +100,9 @@ class CommandLineInterface:
         seed = self.resolved["seed_everything"]
         self.resolved["seed_everything"] = L.seed_everything(seed, workers=True)
         default = self.known.options["data"].default
-        data = instantiate(self._options.get("data") or check("data", default))
-        self.datamodule = GraphSource.of(data)  # which refuses another library's DataModule
+        self.datamodule = instantiate(self._options.get("data") or check("data", default))
+        if not self._is_own:  # a class of the user's may have a DataModule of the user's
+            self.datamodule = GraphSource.of(self.datamodule)
         if self.command == "inspect":
             return
         reads = self.command in ("validate", "test", "predict")

@@ -6,7 +6,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from lightning import LightningModule, Trainer
+from lightning import LightningDataModule, LightningModule, Trainer
 
 from gnn_depth.builder import (
     LIVE,
@@ -77,16 +77,16 @@ def build_model(
     return model
 
 
-def build_module(chosen: PartChoice, data: GraphDataModule) -> LightningModule:
+def build_module(chosen: PartChoice, data: LightningDataModule) -> LightningModule:
     """Build a LightningModule of the user's; ``in_channels``, ``num_classes`` and so on are taken
-    from the data where it takes them and they are not given.
+    from the data where it takes them, the data has them, and they are not given.
 
     Raises:
         ValueError: It is another class.
     """
     options = dict(chosen.options)
     for name, attribute in GIVEN_BY_DATA.items():
-        if name in chosen.part.options:
+        if name in chosen.part.options and hasattr(data, attribute):
             options.setdefault(name, getattr(data, attribute))
     model = instantiate(PartChoice(chosen.part, options))
     if not isinstance(model, LightningModule):

@@ -166,7 +166,7 @@ def check_training(options: Mapping[str, Any], model: NodeClassifier) -> None:
     model.configure_optimizers()  # fails now rather than in the run
 
 
-def title(model: L.LightningModule, data: GraphDataModule) -> str:
+def title(model: L.LightningModule, data: L.LightningDataModule) -> str:
     """A title for a model and its data: ``30 layers of GAT on Cora``."""
     name = getattr(data, "name", None) or getattr(data, "dataset", None) or type(data).__name__
     if not isinstance(model, NodeClassifier):
@@ -193,7 +193,10 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
     if not trainer.fast_dev_run:  # type: ignore[attr-defined]
         _open_folder(config, data)
     if trainer.progress_bar_callback is not None:
-        rank_zero_only(print)(f"{title(model, data)}\n  {data.about}", file=sys.stderr)
+        heading = title(model, data)
+        if isinstance(data, GraphDataModule):
+            heading += f"\n  {data.about}"
+        rank_zero_only(print)(heading, file=sys.stderr)
     # VerifiedCheckpoints, too, reads checkpoints as data only: no code in them is run.
     before = native.use(True)  # a training that is resumed may use what it began with instead
     try:
@@ -262,7 +265,7 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
     """
     resolved, origin = dict(config.resolved), config.origin
     if origin is None:  # the run stands alone
-        sha256 = data.checksum
+        sha256 = getattr(data, "checksum", "unknown")  # of a DataModule of the user's
         facts = {"identity": identity(resolved, sha256), "data_sha256": sha256}
         if config.checkpoint is not None:
             facts["resumed_from"] = str(config.checkpoint)
@@ -274,7 +277,8 @@ def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
     }
     if not resolved["data"].get("given_in_python"):
         of_data["data"] = resolved["data"]
-    data.save_hyperparameters(of_data, logger=False)
+    if isinstance(data, GraphDataModule):
+        data.save_hyperparameters(of_data, logger=False)
     resumes = config.checkpoint and config.checkpoint.resolve().parents[1]
     loggers = config.recorder.open(resolved, config.name, origin, resumes)
     if resolved["trainer"].get("logger") is not False:

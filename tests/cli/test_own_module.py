@@ -1,8 +1,10 @@
 """``fit --model a_users_module.MyModule``: a LightningModule of the user's, as LightningCLI takes it."""
 
+import importlib
 import sys
 from pathlib import Path
 
+import lightning as L
 import pytest
 import yaml
 
@@ -13,6 +15,8 @@ from tests.cli.conftest import QUIET, SMALL
 MODULE = """
 import lightning as L
 import torch
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GCN
 
 
@@ -44,8 +48,26 @@ class Other:
     pass
 
 
+class Plain(Mine):
+    def forward(self, batch):
+        return self.net(batch.x, batch.edge_index)
+
+
 class Loaders(L.LightningDataModule):
-    pass
+    def __init__(self, nodes=20):
+        super().__init__()
+        x, y = torch.eye(nodes), torch.arange(nodes) % 3
+        ring = torch.arange(nodes).repeat(2, 1).clone()
+        ring[1] = ring[1].roll(1)
+        everywhere = torch.ones(nodes, dtype=torch.bool)
+        masks = {f"{name}_mask": everywhere for name in ("train", "val", "test")}
+        self.data = Data(x, ring, y=y, **masks)
+
+    def train_dataloader(self):
+        return DataLoader([self.data])
+
+    def val_dataloader(self):
+        return DataLoader([self.data])
 """
 WORDS = ["--model", "a_users_module.Mine", *SMALL, *QUIET, "--trainer.accelerator", "cpu"]
 
@@ -87,6 +109,28 @@ def test_a_file_as_of_lightning_cli_and_a_resume_give_the_same_weights(fit):
         (folder,) = Path("runs", name).iterdir()
         found.append(read_result(folder)["metrics"]["train/loss"])
     assert found[0] == found[2] != found[1]
+
+
+def test_it_may_have_a_data_module_of_the_users(fit):
+    file = {
+        "model": {"class_path": "a_users_module.Plain"},
+        "data": {"class_path": "a_users_module.Loaders", "init_args": {"nodes": 30}},
+    }
+    file["model"]["init_args"] = {"in_channels": 30, "num_classes": 3}
+    Path("cli.yaml").write_text(yaml.safe_dump(file))
+    answer = fit("-c", "cli.yaml", "--trainer.max_epochs", "3", "--run.name", "mine")
+    assert answer.code == 0, answer.err
+    (folder,) = Path("runs/mine").iterdir()
+    own = importlib.import_module("a_users_module")
+    L.seed_everything(0)
+    model, data = own.Plain(30, 3), own.Loaders(30)
+    trainer = L.Trainer(max_epochs=3, logger=False, enable_checkpointing=False, accelerator="cpu")
+    trainer.fit(model, data)
+    result = read_result(folder)
+    expected = trainer.callback_metrics["train/loss"].item()
+    assert result["metrics"]["train/loss"] == pytest.approx(expected, rel=1e-6)
+    assert result["data_sha256"] == "unknown"
+    assert yaml.safe_load((folder / "config.yaml").read_text())["data"] == file["data"]
 
 
 @pytest.mark.parametrize(
