@@ -251,7 +251,7 @@ def figures(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, Fi
     )
     for ax, one in zip(axes[0], results, strict=True):
         for number, (method, colour) in enumerate(zip(METHODS, colours, strict=True)):
-            beside = np.exp2(0.12 * (number - len(METHODS) / 2))  # so that bars do not overlap
+            beside = np.exp2(0.07 * (number - len(METHODS) / 2))  # so that bars do not overlap
             tests = [corrected_t_test(one.cell(method, d), one.ratio, one.step) for d in one.depths]
             means = [100 * test.difference for test in tests]
             widths = [100 * test.half_width for test in tests]
@@ -282,7 +282,7 @@ def figures(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, Fi
     axes.set_yticks(places, list(METHODS))
     axes.invert_yaxis()
     axes.set_xlabel("mean rank over the complete sets, and its range")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
     yield "benchmark_ranks.svg", figure
 
 
