@@ -31,9 +31,9 @@ from gnn_depth.data.checks import DataError
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.runs import Origin
 from gnn_depth.sweeps.grid import Combination, Grid, covers, dotted_options
-from gnn_depth.sweeps.plan import Plan, PlanError, PlannedRun, check_alone, check_distinct
-from gnn_depth.sweeps.store import RunKey, Store
-from gnn_depth.sweeps.worker import Job, RunFailed
+from gnn_depth.sweeps.plan import Plan, PlanError, check_alone, check_distinct
+from gnn_depth.sweeps.store import PlannedRun, Store
+from gnn_depth.sweeps.worker import RunFailed
 from gnn_depth.training.identity import identity
 from gnn_depth.training.loggers import quiet
 from gnn_depth.training.models import build_model
@@ -126,10 +126,17 @@ def plan_of(
                         sha256, _ = resolver.data_of(found)
                     check_alone(group, found)
                 config = copy.deepcopy(found) | {"seed_everything": seed}
-                key = RunKey(group, seed, identity(config, sha256))
-                options = tuple(grid.per_seed.get(seed, ()))
-                number = place + len(runs)
-                runs.append(PlannedRun(key, combination.labels, config, sha256, number, options))
+                run = PlannedRun(
+                    group,
+                    seed,
+                    identity(config, sha256),
+                    combination.labels,
+                    config,
+                    sha256,
+                    place + len(runs),
+                    tuple(grid.per_seed.get(seed, ())),
+                )
+                runs.append(run)
         except AbsentDataError as error:
             if not skips_absent:
                 way_out = "Or leave such runs out with --subset."
@@ -188,19 +195,19 @@ def line_of(
     return Arguments(layers, every, [*options, *arguments.flags])
 
 
-def train_job(job: Job, origin: Origin) -> None:
+def train_job(run: PlannedRun, origin: Origin) -> None:
     """Train one run of a sweep as ``gnn-depth fit`` would, or raise RunFailed.
 
     It is called in a process of its own.
     """
     # Its own is a semaphore, which Python reports as leaked if the process is killed.
     tqdm.set_lock(threading.RLock())
-    config = job.run.config
+    config = run.config
     plugins = config.get("plugins") or []
     try:
         with quiet(), explained():
             cli = CommandLineInterface("fit", Arguments([Source(INLINE, config)], plugins, []))
-            if identity(config, job.run.data_sha256) != job.run.key.identity:
+            if identity(config, run.data_sha256) != run.identity:
                 raise UsageError(
                     "a plugin was edited after the sweep had been planned, or this worker has "
                     "another version of gnn-depth or of a plugin than the sweep has; start the "

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,9 +14,10 @@ from gnn_depth.cli.options import call, chosen_values
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.config_file import read_config
 from gnn_depth.ranges import Count
+from gnn_depth.registry import as_written
 from gnn_depth.signals import exit_code
 from gnn_depth.sweeps.drive import Sweep
-from gnn_depth.sweeps.grid import Grid, GridError, read_grid
+from gnn_depth.sweeps.grid import Grid, GridError, axis_called, read_grid
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import LocalPool, Pool, PoolError
 from gnn_depth.sweeps.slurm import submit
@@ -111,8 +113,12 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
     if trusted:
         trust.refuse_unknown([config])
     try:
+        grid = read_grid(config.data, Path(name).stem)
+        if grid.search is None:
+            return grid
         with extra("optuna"):
-            return read_grid(config.data, Path(name).stem)
+            from gnn_depth.sweeps.search import read_search
+        return replace(grid, search=read_search(grid.search, grid.axes))
     except GridError as error:
         raise UsageError(f"{config.name}: {error}") from None
 
@@ -130,7 +136,12 @@ def extra(name: str) -> Iterator[None]:
 
 def chosen_part(grid: Grid, subset: Sequence[str] | None, seeds: int | None) -> Grid:
     """The part of a grid that ``--subset`` and ``--seeds`` choose."""
-    chosen = chosen_values("--subset", subset or (), grid.axis_called, grid.labels_of)
+    chosen = chosen_values(
+        "--subset",
+        subset or (),
+        lambda word: axis_called(word, grid.axes),
+        lambda axis: [as_written(label) for label in grid.axes[axis]],
+    )
     return grid.subset(chosen, seeds)
 
 

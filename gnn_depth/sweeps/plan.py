@@ -6,24 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gnn_depth._version import __version__
-from gnn_depth.sweeps.grid import Grid, Label
-from gnn_depth.sweeps.store import Record, RunKey, Store, StoreError
+from gnn_depth.sweeps.grid import Grid
+from gnn_depth.sweeps.store import PlannedRun, Record, Store, StoreError
 
 
 class PlanError(ValueError):
     """The runs of a grid contradict each other, or cannot be part of a sweep."""
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """A run of a grid, ready to start."""
-
-    key: RunKey
-    labels: dict[str, Label]  # on every axis
-    config: dict[str, Any]  # resolved
-    data_sha256: str  # checksum of its data
-    place: int = 0  # in the order of the grid
-    per_seed: tuple[str, ...] = ()  # options that change with the seed
 
 
 @dataclass
@@ -42,7 +30,7 @@ class Plan:
     def begin(self, force: bool) -> None:
         """Refuse results of another version, in which the same config may give other numbers;
         ``force`` archives these and those of the plan."""
-        planned = {run.key.identity for run in self.runs}
+        planned = {run.identity for run in self.runs}
         for identity, record in self.store.records().items():
             is_other = record.is_result and record.version != __version__
             if is_other and not force:
@@ -71,9 +59,9 @@ class Plan:
         records = self.store.records()
         found: dict[str, Counter[str]] = {}
         for run in self.runs:
-            record = records.get(run.key.identity)
+            record = records.get(run.identity)
             state = "to run" if record is None else record.status
-            found.setdefault(run.key.group, Counter())[state] += 1
+            found.setdefault(run.group, Counter())[state] += 1
         return found
 
     def state(self) -> str:
@@ -105,10 +93,10 @@ def check_distinct(runs: Iterable[PlannedRun]) -> None:
     """Refuse runs that differ in their labels alone."""
     seen: dict[str, PlannedRun] = {}
     for run in runs:
-        other = seen.setdefault(run.key.identity, run)
+        other = seen.setdefault(run.identity, run)
         if other is not run:
             raise PlanError(
-                f"{other.key.label!r} and {run.key.label!r} are the same run: the option in which "
+                f"{other.label!r} and {run.label!r} are the same run: the option in which "
                 "they differ has no effect, or is also set on the command line, under per_seed or "
                 "by a search. Exclude one of them by a rule with skip: true."
             )

@@ -13,23 +13,98 @@ from typing import Any, TypeAlias
 
 import optuna
 from numpy.random import SeedSequence
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from optuna.storages import InMemoryStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
+from gnn_depth.registry import unknown
 from gnn_depth.runs import digest
-from gnn_depth.sweeps.grid import Combination, Grid
-from gnn_depth.sweeps.plan import Plan, PlannedRun, check_distinct
-from gnn_depth.sweeps.store import Record, Store
+from gnn_depth.sweeps.grid import Axis, Combination, Grid, GridError, Label, checked, read_axis
+from gnn_depth.sweeps.plan import Plan, check_distinct
+from gnn_depth.sweeps.store import PlannedRun, Record, Store
 
 JOURNAL = "search.journal"
 SAMPLERS = {"tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
+
+KEYS = ("options", "trials", "sampler", "seed")
 
 # A combination and its place in the grid -> its runs.
 RunsOf: TypeAlias = Callable[[Combination, int], list[PlannedRun]]
 # A resolved config -> the validation metric that chooses its best epoch, and whether the lowest
 # value of it is the best.
 Objective: TypeAlias = Callable[[dict[str, Any]], tuple[str, bool]]
+
+
+@dataclass(frozen=True)
+class Search:
+    """The section ``search`` of a grid file.
+
+    Attributes:
+        values: Of each searched option those to choose from, or the two ends of its range.
+        distributions: How Optuna draws each option.
+        trials: Number of settings to try, for each combination of the axes.
+        sampler: ``tpe``, Optuna's tree-structured Parzen estimator, or ``random``.
+        seed: Determines what is drawn, given the results so far.
+    """
+
+    values: dict[str, Axis]
+    distributions: dict[str, BaseDistribution]
+    trials: int
+    sampler: str
+    seed: int
+
+    def combined(self, combination: Combination, drawn: Mapping[str, Label]) -> Combination:
+        """A combination of the axes with values of the searched options, which come last; numbers
+        that Optuna drew have four digits."""
+        labels, settings = dict(combination.labels), list(combination.settings)
+        for name, label in drawn.items():
+            known = self.values[name]
+            if isinstance(label, float) and label not in known:
+                label = float(f"{label:.4g}")
+            labels[name] = label
+            settings.append(known.get(label, {name: label}))
+        return Combination(labels, tuple(settings))
+
+
+def read_search(content: object, axes: Mapping[str, Axis]) -> Search:
+    """Read the section ``search`` of a grid file with these axes."""
+    section = {"seed": 0, "sampler": "tpe", **checked(dict, content, "search", KEYS)}
+    found: dict[str, Axis] = {}
+    drawn: dict[str, BaseDistribution] = {}
+    for name, values in checked(dict, section.get("options"), "options").items():
+        if name in axes:
+            raise GridError(f"{name} is searched and an axis: it can be one of them.")
+        if isinstance(values, list):
+            found[name] = read_axis(name, values)
+            drawn[name] = CategoricalDistribution(list(found[name]))
+            continue
+        ends = checked(dict, values, name)
+        kind: Any = FloatDistribution
+        if type(ends.get("low")) is type(ends.get("high")) is int:  # 0 to 0.8 are no integers
+            kind = IntDistribution
+        try:
+            drawn[name] = kind(**ends)
+        except (TypeError, ValueError) as error:
+            raise GridError(f"{name} is searched in a list, or from low to high: {error}") from None
+        found[name] = read_axis(name, [ends["low"], ends["high"]])
+    if not found:
+        raise GridError(
+            "search needs options, as in options: {model.dropout: {low: 0.0, high: 0.8}}."
+        )
+    for key, least in (("trials", 1), ("seed", 0)):
+        number = section.get(key)
+        if type(number) is not int or number < least:
+            raise GridError(f"search needs {key}, a whole number from {least}, not {number!r}.")
+    sampler = section["sampler"]
+    if sampler not in SAMPLERS:
+        raise GridError(unknown("sampler", str(sampler), SAMPLERS))
+    return Search(found, drawn, section["trials"], sampler, section["seed"])
 
 
 @dataclass
@@ -46,14 +121,10 @@ class Study:
     def tell(self, records: Mapping[str, Record]) -> None:
         """Tell Optuna the mean values of trials whose runs have ended."""
         for trial in self.optuna.get_trials(states=[TrialState.RUNNING]):
-            values = []
-            for run in self.runs[trial.number]:
-                record = records.get(run.key.identity)
-                if record is not None:
-                    values.append(record.value_of(self.metric))
-            if len(values) < len(self.runs[trial.number]):
+            runs = [run.identity for run in self.runs[trial.number]]
+            if not records.keys() >= set(runs):
                 continue
-            mean = statistics.fmean(values)
+            mean = statistics.fmean(records[run].value_of(self.metric) for run in runs)
             if math.isfinite(mean):
                 self.optuna.tell(trial.number, mean)
             else:  # ranks below all others: the sampler avoids settings that diverge
@@ -69,8 +140,7 @@ class SearchPlan(Plan):
 
     @property
     def size(self) -> int:
-        assert self.grid.search is not None
-        return self.grid.search.trials * len(self.studies) * len(self.grid.seeds)
+        return int(self.grid.search.trials) * len(self.studies) * len(self.grid.seeds)
 
     def load(self, storage: Any) -> None:
         """Open the studies in a storage, and collect the trials that have begun."""
@@ -98,7 +168,7 @@ class SearchPlan(Plan):
     def ask(self, study: Study) -> Any:
         """A trial whose values depend on its number and the results before it alone: a search
         that was stopped goes on as if it had not been."""
-        search: Any = self.grid.search
+        search = self.grid.search
         entropy = (search.seed, len(study.optuna.trials), 0)
         seed = int(SeedSequence(entropy).generate_state(1)[0])
         study.optuna.sampler = SAMPLERS[search.sampler](seed=seed)
@@ -106,8 +176,7 @@ class SearchPlan(Plan):
 
     def _add_runs(self, study: Study, trial: Any) -> list[PlannedRun]:
         """Plan the runs of a trial; one whose options do not go together has none."""
-        search: Any = self.grid.search
-        drawn = search.combined(study.combination, trial.params)
+        drawn = self.grid.search.combined(study.combination, trial.params)
         try:
             runs = self.runs_of(drawn, trial.number * len(self.grid.seeds))
         except ValueError as error:
@@ -119,13 +188,12 @@ class SearchPlan(Plan):
         return runs
 
     def next_runs(self, records: Mapping[str, Record]) -> list[PlannedRun]:
-        search: Any = self.grid.search
         for study in self.studies:
             study.tell(records)
-            while len(study.optuna.trials) < search.trials:
+            while len(study.optuna.trials) < self.grid.search.trials:
                 runs = self._add_runs(study, self.ask(study))
                 study.tell(records)
-                pending = [run for run in runs if run.key.identity not in records]
+                pending = [run for run in runs if run.identity not in records]
                 if pending:
                     return pending
         return []
@@ -136,7 +204,7 @@ class SearchPlan(Plan):
             line = f"{study.combination.group}: none of {len(study.runs)} trials has a value"
             if study.optuna.get_trials(states=[TrialState.COMPLETE]):
                 trial = study.optuna.best_trial
-                folder = self.store.folder_of(study.runs[trial.number][0].key)
+                folder = self.store.folder_of(study.runs[trial.number][0])
                 command = shlex.join(["gnn-depth", "fit", "--config", f"{folder}/config.yaml"])
                 line = f"best {study.metric}: {trial.value:.4f}, {command}"
             lines.append(line)
@@ -150,7 +218,7 @@ def journal(store: Store) -> JournalStorage:
 
 def make_search_plan(grid: Grid, runs_of: RunsOf, store: Store, objective: Objective) -> SearchPlan:
     """Resolve one setting of every combination, before the first run of a search."""
-    search: Any = grid.search
+    search = grid.search
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     first = {name: next(iter(values)) for name, values in search.values.items()}
     studies = []
@@ -162,12 +230,12 @@ def make_search_plan(grid: Grid, runs_of: RunsOf, store: Store, objective: Objec
         examples.append(runs[0])
         metric, lower_is_better = objective(runs[0].config)
         # Another base, data set or range, or other seeds, make another study.
-        name = digest(f"{grid.seeds} {search.distributions} {runs[0].key.identity}")
+        name = digest(f"{grid.seeds} {search.distributions} {runs[0].identity}")
         metric = f"{metric.replace('/', '_')}_at_best_val"
         direction = "minimize" if lower_is_better else "maximize"
         studies.append(Study(combination, name, metric, direction))
     check_distinct(examples)
     plan = SearchPlan(grid, [], store, studies, runs_of)
-    is_new = not (store.folder / JOURNAL).exists()
-    plan.load(InMemoryStorage() if is_new else journal(store))
+    has_begun = (store.folder / JOURNAL).exists()
+    plan.load(journal(store) if has_begun else InMemoryStorage())
     return plan

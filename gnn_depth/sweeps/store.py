@@ -5,12 +5,20 @@ import datetime as dt
 import fcntl
 import math
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, read_result, remove_parts, write_result
+from gnn_depth.runs import (
+    ARCHIVE,
+    FORMAT,
+    RESULTS,
+    Origin,
+    read_result,
+    remove_parts,
+    write_result,
+)
 
 CLAIMS = ".claims"
 MAX_NAME_BYTES = 180  # of a folder; file systems take 255
@@ -25,12 +33,17 @@ class ResultWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class RunKey:
-    """The key of a run: it tells the run from all others of a sweep."""
+class PlannedRun:
+    """A run of a grid, ready to start."""
 
     group: str  # the name that runs with different seeds share
     seed: int
-    identity: str  # checksum of its config and data, see cli.identity
+    identity: str  # checksum of its config and data: tells the run from all others of a sweep
+    labels: dict[str, Any] = field(default_factory=dict)  # on every axis
+    config: dict[str, Any] = field(default_factory=dict)  # resolved
+    data_sha256: str = ""  # checksum of its data
+    place: int = 0  # in the order of the grid
+    per_seed: tuple[str, ...] = ()  # options that change with the seed
 
     @property
     def label(self) -> str:
@@ -80,11 +93,11 @@ class Store:
         self.name = name
         self.folder = self.root / name
 
-    def folder_of(self, key: RunKey) -> Path:
+    def folder_of(self, run: PlannedRun) -> Path:
         """The folder of a run."""
         # Groups whose names become equal share a folder, in which their runs have their own.
-        short = key.group.replace("/", "-").encode()[:MAX_NAME_BYTES].decode(errors="ignore")
-        return self.folder / short / f"seed_{key.seed}-{key.identity[:8]}"
+        short = run.group.replace("/", "-").encode()[:MAX_NAME_BYTES].decode(errors="ignore")
+        return self.folder / short / f"seed_{run.seed}-{run.identity[:8]}"
 
     def records(self, begins: str = "") -> dict[str, Record]:
         """All runs that have been started, by identity; those whose identity begins so."""
@@ -100,10 +113,6 @@ class Store:
             if identity not in found or record.is_result:
                 found[identity] = record
         return found
-
-    def find(self, key: RunKey) -> Record | None:
-        """The record of a run if it has been started, in any group."""
-        return self.records(key.identity).get(key.identity)
 
     @contextlib.contextmanager
     def claim(self, identity: str) -> Iterator[bool]:
@@ -125,12 +134,22 @@ class Store:
         stamp = dt.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
         folder.rename(target.with_name(f"{target.name}_{stamp}"))
 
-    def begin(self, key: RunKey, facts: Mapping[str, object]) -> Path:
+    def begin(self, run: PlannedRun, attempt: int = 1) -> Origin:
         """Make the folder of a run that starts now, and describe the run in ``result.json``."""
-        folder = self.folder_of(key)
+        facts = {
+            "sweep": self.name,
+            "group": run.group,
+            "axes": run.labels,
+            "per_seed": list(run.per_seed),
+            "place": run.place,
+            "identity": run.identity,
+            "data_sha256": run.data_sha256,
+            "attempt": attempt,
+        }
+        folder = self.folder_of(run)
         folder.mkdir(parents=True)
-        write_result(folder, {"format": FORMAT, "status": "running", "seed": key.seed, **facts})
-        return folder
+        write_result(folder, {"format": FORMAT, "status": "running", "seed": run.seed, **facts})
+        return Origin(facts, folder)
 
     def mark(self, record: Record, status: str, reason: str) -> Record:
         """Set the status of a run on behalf of its process."""

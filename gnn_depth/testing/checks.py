@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import gnn_depth.nn  # noqa: F401  (registers the parts of the stacks)
 from gnn_depth.graph import Graph
@@ -31,18 +31,17 @@ from gnn_depth.testing.subjects import (
     without_edges,
 )
 from gnn_depth.testing.suite import (
-    Property,
+    Suites,
     Violation,
     as_property,
     assert_close,
     assert_finite,
-    check_properties,
-    class_of,
+    check,
     seeded,
 )
 
 #: Properties of every module.
-COMMON: list[Property[Subject]] = [
+COMMON = [
     properties.shape,
     properties.finite_outputs,
     properties.gradient,
@@ -78,14 +77,12 @@ def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **opti
         NotConforming: A property does not hold.
         ValueError: It is not a norm, or there is no such property.
     """
-    cls = class_of("norm", norm, FeatureNorm, ScoreNorm, WeightNorm)
-    of_norm: Callable[..., list[Subject]] = subjects.of_weight_norm
-    expected = COMMON  # a matrix has no nodes to renumber or leave out
-    if issubclass(cls, FeatureNorm):
-        of_norm, expected = subjects.of_feature_norm, OF_GRAPHS
-    elif issubclass(cls, ScoreNorm):
-        of_norm, expected = subjects.of_score_norm, OF_GRAPHS
-    check_properties("norm", cls, partial(of_norm, cls, options), expected, except_for)
+    suites: Suites = {
+        FeatureNorm: (subjects.of_feature_norm, OF_GRAPHS),
+        ScoreNorm: (subjects.of_score_norm, OF_GRAPHS),
+        WeightNorm: (subjects.of_weight_norm, COMMON),  # without nodes to renumber or leave out
+    }
+    check("norm", norm, suites, except_for, options)
 
 
 def check_layer(
@@ -97,9 +94,8 @@ def check_layer(
     declared weight chain. Arguments and errors are those of :func:`check_norm`; ``options`` follow
     the two widths, 4 and 24.
     """
-    cls = class_of("layer", layer, Layer)
     expected = [*OF_GRAPHS, properties.sparse, properties.chain]
-    check_properties("layer", cls, partial(subjects.of_layer, cls, options), expected, except_for)
+    check("layer", layer, {Layer: (subjects.of_layer, expected)}, except_for, options)
 
 
 def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
@@ -109,9 +105,8 @@ def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), **opti
     It gets the states that it ``reads``, no others. One that carries a second state is tried on two
     layers. Arguments and errors are those of :func:`check_norm`; ``options`` follow the widths.
     """
-    cls = class_of("skip", skip, Skip)
     expected = [*COMMON, ROWS, properties.adds, properties.invertible]
-    check_properties("skip", cls, partial(subjects.of_skip, cls, options), expected, except_for)
+    check("skip", skip, {Skip: (subjects.of_skip, expected)}, except_for, options)
 
 
 #: Stacks on which every initialisation is tested.
@@ -145,44 +140,45 @@ class Drawing:
     def __str__(self) -> str:
         return self.label
 
-    def stack(self, dtype: torch.dtype = torch.float32, before: float | None = None) -> DeepGNN:
-        """The stack before it is initialised, its parameters set to a number if one is given."""
+    def stack(self, dtype: torch.dtype = torch.float32) -> DeepGNN:
+        """The stack before it is initialised."""
         options = {"hidden_channels": 4} | STACKS[self.label]
         with seeded(0):
             stack: DeepGNN = DeepGNN(5, 3, **options).to(dtype)
-        with torch.no_grad():
-            if before is not None:
-                for parameter in stack.parameters():
-                    parameter.fill_(before)
         return stack
 
-    def drawn(self, before: float | None = None) -> DeepGNN:
-        stack = self.stack(before=before)
+    def draw(self, stack: DeepGNN) -> DeepGNN:
+        """Initialise a stack, always with the same seed."""
         with seeded(1):
             self.init(stack)
         return stack
 
 
-@as_property("seed", "Draw with torch's functions and their default generator only.")
-def same_parameters(drawing: Drawing) -> None:
-    """The same seed of torch draws the same parameters."""
-    _assert_equal(drawing.drawn(), drawing.drawn(), f"{drawing}, drawn twice from one seed")
-
-
-@as_property("touched", "Draw all weights and biases; for layers call reset_parameters() first.")
-def touched(drawing: Drawing) -> None:
-    """The result does not depend on the values before.
+@as_property(
+    "drawn",
+    "Draw all weights and biases with torch's functions and their default generator; for layers "
+    "call reset_parameters() first.",
+)
+def drawn(drawing: Drawing) -> None:
+    """The result depends on torch's seed alone, not on the values before.
 
     A parameter that is forgotten would keep the values of its module's own initialisation.
     """
-    one, other = drawing.drawn(before=0.5), drawing.drawn(before=-0.25)
-    _assert_equal(one, other, f"{drawing}, drawn over other numbers")
+    results = []
+    for before in (0.5, -0.25):
+        stack = drawing.stack()
+        for parameter in stack.parameters():
+            nn.init.constant_(parameter, before)
+        results.append(dict(drawing.draw(stack).named_parameters()))
+    one, other = results
+    for name, parameter in one.items():
+        assert_close(parameter, other[name], f"{drawing}, drawn twice from one seed: {name}", 0)
 
 
 @as_property("finite", "Look for divisions by a width minus one, or by a sum that may be zero.")
 def finite_start(drawing: Drawing) -> None:
     """Parameters are finite, and so are the outputs and gradients of the first step."""
-    stack, graph = drawing.drawn(), mixed()
+    stack, graph = drawing.draw(drawing.stack()), mixed()
     with seeded(2):
         out = stack(torch.randn(graph.num_nodes, 5), graph)
     # Labels of every class; which node has which does not matter.
@@ -196,9 +192,7 @@ def in_place(drawing: Drawing) -> None:
     """Parameters are drawn in place: same tensors, shapes and types, trained as before."""
     stack = drawing.stack(torch.float64)
     before = _facts(stack)
-    with seeded(1):
-        drawing.init(stack)
-    if before != _facts(stack):
+    if before != _facts(drawing.draw(stack)):
         raise Violation(
             f"{drawing}: a parameter is another tensor, has another shape or type, or is trained "
             "otherwise."
@@ -210,27 +204,18 @@ def _facts(stack: DeepGNN) -> list[tuple[Any, ...]]:
     return [(name, id(one), one.shape, one.dtype, one.requires_grad) for name, one in every]
 
 
-def _assert_equal(one: DeepGNN, other: DeepGNN, where: str) -> None:
-    others = dict(other.named_parameters())
-    for name, parameter in one.named_parameters():
-        assert_close(parameter.detach(), others[name].detach(), f"{where}: {name}", 0)
-
-
-OF_INITS = [same_parameters, touched, finite_start, in_place]
-
-
 def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
     """Check that an initialisation has the properties of every one, on seven small stacks.
 
-    Properties: ``seed``, ``touched``, ``finite``, ``in_place``. Arguments and errors are those of
+    Properties: ``drawn``, ``finite``, ``in_place``. Arguments and errors are those of
     :func:`check_norm`.
     """
-    cls = class_of("init", init, Init)
 
-    def drawings() -> list[Drawing]:
-        return [Drawing(label, cls(**options)) for label in STACKS]
+    def drawings(cls: type[Init], make: Callable[[], Init]) -> list[Drawing]:
+        return [Drawing(label, make()) for label in STACKS]
 
-    check_properties("init", cls, drawings, OF_INITS, except_for)
+    suites: Suites = {Init: (drawings, [drawn, finite_start, in_place])}
+    check("init", init, suites, except_for, options)
 
 
 @dataclass(frozen=True)
@@ -307,10 +292,9 @@ def check_graph_dropout(
     Properties: ``fewer``, ``seed``, ``inputs``. Arguments and errors are those of
     :func:`check_norm`.
     """
-    cls = class_of("graph_dropout", part, GraphDropout)
 
-    def thinnings() -> list[Thinning]:
-        return [Thinning(label, build, cls(**options)) for label, build in GRAPHS.items()]
+    def thinnings(cls: type[GraphDropout], make: Callable[[], GraphDropout]) -> list[Thinning]:
+        return [Thinning(label, build, make()) for label, build in GRAPHS.items()]
 
-    expected = [fewer, same_edges, graph_unchanged]
-    check_properties("graph_dropout", cls, thinnings, expected, except_for)
+    suites: Suites = {GraphDropout: (thinnings, [fewer, same_edges, graph_unchanged])}
+    check("graph_dropout", part, suites, except_for, options)

@@ -1,8 +1,8 @@
 """The properties of norms, layers and skip connections, one function for each."""
 
-import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from gnn_depth.diagnostics.balance import defect
 from gnn_depth.graph import Graph
 from gnn_depth.nn import native
 from gnn_depth.nn.functional.sparse_features import sparse_form
+from gnn_depth.nn.parts import Norm
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing.subjects import (
     OUT,
@@ -48,7 +49,10 @@ def with_gradients(
     return found
 
 
-MODES = {True: "training", False: "evaluation"}
+def _assert_same(got: Mapping[str, Tensor], wanted: Mapping[str, Tensor], where: str) -> None:
+    """Compare what :func:`with_gradients` returns."""
+    for name, value in wanted.items():
+        assert_close(got[name].cpu(), value, f"{where}, {name}")
 
 
 # Structure: the shape of the output, and the nodes and graphs that it depends on.
@@ -64,7 +68,8 @@ def shape(subject: Subject) -> None:
         graph, part, inputs = subject.on_mixed(kind)
         for training in (False, True):
             out = subject.run(part, inputs, graph, training)
-            wanted = (graph.num_nodes, subject.width or part.width)
+            width = subject.widths[0] if isinstance(part, Norm) else part.width
+            wanted = (graph.num_nodes, width)
             if out.shape != wanted:
                 raise Violation(
                     f"{subject}: the shape is {tuple(out.shape)} and should be {wanted}."
@@ -74,18 +79,30 @@ def shape(subject: Subject) -> None:
             assert_finite({"the output": out}, f"{subject}, random features")
 
 
+def compare_rows(
+    subject: Subject, whole: Graph, others: Mapping[str, tuple[Graph, Any, Any]]
+) -> None:
+    """Compare the outputs on other graphs with rows of the output on a whole one.
+
+    Every other graph has the rows of its inputs, and of its output, in those of the whole one.
+    """
+    part, inputs = subject.part(), subject.inputs(whole)
+    for training, where in subject.modes(whole).items():
+        out = subject.run(part, inputs, whole, training)
+        for what, (graph, read, written) in others.items():
+            own = subject.run(part, [x[read] for x in inputs], graph, training)
+            assert_close(own, out[written], f"{where}, {what}")
+
+
 @as_property("permutation", "Use the graph's edges and sums or means over nodes, no positions.")
 def permutation(subject: Subject) -> None:
     """Renumbering the nodes renumbers the outputs and changes nothing else."""
-    graph, part, inputs = subject.on_mixed()
+    graph = mixed()
     with seeded(4):
         order = torch.randperm(graph.num_nodes)
     # Node i is node order[i] of the graph.
     other = Graph(torch.argsort(order)[graph.edge_index], graph.num_nodes)
-    for training, where in subject.modes(graph).items():
-        out = subject.run(part, inputs, graph, training)
-        moved = subject.run(part, [x[order] for x in inputs], other, training)
-        assert_close(moved, out[order], f"{where}, nodes renumbered")
+    compare_rows(subject, graph, {"nodes renumbered": (other, order, order)})
 
 
 @as_property(
@@ -95,12 +112,10 @@ def permutation(subject: Subject) -> None:
 def batch(subject: Subject) -> None:
     """Two graphs in one batch get the same outputs as each alone."""
     together, alone = two_graphs()
-    part, inputs = subject.part(), subject.inputs(together)
-    for training, where in subject.modes(together).items():
-        out = subject.run(part, inputs, together, training)
-        for number, (graph, nodes) in enumerate(alone):
-            own = subject.run(part, [x[nodes] for x in inputs], graph, training)
-            assert_close(out[nodes], own, f"{where}, graph {number} of a batch of two")
+    others = {}
+    for number, (graph, nodes) in enumerate(alone):
+        others[f"graph {number} of a batch of two"] = graph, nodes, nodes
+    compare_rows(subject, together, others)
 
 
 @as_property("blocks", "Set nodewise = False (a norm) or takes_blocks = False (a layer).")
@@ -110,18 +125,15 @@ def blocks(subject: Subject) -> None:
     With ``takes_blocks`` (of a layer or a skip connection) or ``nodewise`` (of a norm) the stack
     leaves out nodes that are not read.
     """
-    graph, part, inputs = subject.on_mixed()
-    if not (getattr(part, "takes_blocks", False) or getattr(part, "nodewise", False)):
+    graph, part = mixed(), subject.part()
+    if not part.takes_blocks:  # of a norm: nodewise
         return
-    for training, where in subject.modes(graph).items():
-        out = subject.run(part, inputs, graph, training)
-        for nodes in (1, 5):
-            block = graph.prefix(nodes)
-            rows = nodes
-            if subject.takes_sources:
-                rows = block.num_sources
-            few = subject.run(part, [x[:rows] for x in inputs], block, training)
-            assert_close(few, out[:nodes], f"{where}, the first {nodes} of {graph.num_nodes} nodes")
+    others = {}
+    for nodes in (1, 5):
+        block = graph.prefix(nodes)
+        rows = slice(block.num_sources if subject.takes_sources else nodes)
+        others[f"the first {nodes} nodes"] = block, rows, slice(nodes)
+    compare_rows(subject, graph, others)
 
 
 @as_property("sparse", "Pass x to gnn_depth.nn.linear.Linear alone, or set takes_sparse = False.")
@@ -167,8 +179,8 @@ def finite_outputs(subject: Subject) -> None:
             "features of 1e-30": [1e-30 * x for x in drawn],
         }
         for kind, inputs in extremes.items():
-            for training, mode in MODES.items():
-                found = with_gradients(subject, part, inputs, graph, training)
+            for mode in ("training", "evaluation"):
+                found = with_gradients(subject, part, inputs, graph, mode == "training")
                 assert_finite(found, f"{subject}, {kind} on {place}, in {mode}")
 
 
@@ -210,11 +222,8 @@ def state(subject: Subject) -> None:
     """
     graph, part, inputs = subject.on_mixed()
     subject.run(part, inputs, graph, training=True)
-    saved = io.BytesIO()
-    torch.save(part.state_dict(), saved)
-    saved.seek(0)
     again = subject.part(seed=17)  # drawn otherwise, so what is not loaded differs
-    again.load_state_dict(torch.load(saved, weights_only=True))
+    again.load_state_dict(part.state_dict())
     out = subject.run(again, inputs, graph)
     assert_close(out, subject.run(part, inputs, graph), f"{subject}, loaded into a new part")
 
@@ -228,14 +237,14 @@ def ddp(subject: Subject) -> None:
     graph, part, inputs = subject.on_mixed()
     before = dict(part.named_parameters())
     out = subject.run(part, inputs, graph, training=True)
+    after = dict(part.named_parameters())
     # By identity: DDP and optimizers hold the objects, not the names.
-    for name, parameter in (before | dict(part.named_parameters())).items():
-        if before.get(name) is not parameter or name not in dict(part.named_parameters()):
+    for name in before | after:
+        if before.get(name) is not after.get(name):
             raise Violation(f"{subject}: forward makes, removes or replaces the parameter {name}.")
-    trained = parameters_of(part)
     if out.requires_grad:
         torch.autograd.backward(out.square().sum())
-    unused = [name for name, parameter in trained.items() if parameter.grad is None]
+    unused = [name for name, parameter in parameters_of(part).items() if parameter.grad is None]
     if unused:
         raise Violation(f"{subject}: no gradient arrives at {', '.join(unused)}.")
 
@@ -253,8 +262,7 @@ def compiles(subject: Subject) -> None:
         # fullgraph: a part that breaks the graph would run, but slowly.
         part = torch.compile(subject.part(), backend="aot_eager", fullgraph=True)
         got = with_gradients(subject, part, inputs, graph, training=True)
-    for name, value in wanted.items():
-        assert_close(got[name], value, f"{subject}, {name}, compiled")
+    _assert_same(got, wanted, f"{subject}, compiled")
 
 
 @as_property("inputs", "Write x = x + y instead of x += y; use no in-place functions (x.add_()).")
@@ -278,17 +286,14 @@ def repeat(subject: Subject) -> None:
     """In evaluation an input always has the same output, and no state or random number changes."""
     graph, part, inputs = subject.on_mixed()
     first = subject.run(part, inputs, graph)
-    before = {name: value.clone() for name, value in part.state_dict().items()}
-    second = subject.run(part, inputs, graph, seed=3)
+    before = deepcopy(part.state_dict())
+    with seeded(3), torch.no_grad():
+        numbers = torch.get_rng_state()
+        second = subject.apply(part, [x.clone() for x in inputs], graph)
+        moved = not torch.equal(numbers, torch.get_rng_state())
     assert_close(second, first, f"{subject}, a second pass after another seed", 0)
     for name, value in part.state_dict().items():
         assert_close(value, before[name], f"{subject}, {name} after a pass in evaluation", 0)
-    # Not in run(), which seeds and restores the generator.
-    numbers = torch.get_rng_state()
-    with torch.no_grad():
-        subject.apply(part.eval(), [x.clone() for x in inputs], graph)
-    moved = not torch.equal(numbers, torch.get_rng_state())
-    torch.set_rng_state(numbers)
     if moved:
         raise Violation(f"{subject}: a pass in evaluation draws random numbers.")
 
@@ -306,8 +311,7 @@ def gpu(subject: Subject) -> None:
         wanted = with_gradients(subject, part, inputs, graph, training)
         on_gpu = [x.cuda() for x in inputs]
         got = with_gradients(subject, subject.part().cuda(), on_gpu, graph.to("cuda"), training)
-        for name, value in wanted.items():
-            assert_close(got[name].cpu(), value, f"{where}, {name} on a GPU")
+        _assert_same(got, wanted, f"{where}, on a GPU")
 
 
 # Promises that a layer or a skip connection may make.
@@ -331,8 +335,8 @@ def chain(subject: Subject) -> None:
     except ValueError:  # it has none, at all or with these options
         return
     own = {id(parameter) for parameter in layer.parameters()}
-    for name in ("incoming", "outgoing", "attention", "bias"):
-        if not all(id(tensor) in own for tensor in getattr(declared, name)):
+    for name, tensors in vars(declared).items():
+        if not own.issuperset(map(id, tensors)):
             raise Violation(f"{name} of its weight chain is not a parameter of the layer.")
     _check_law(layer=subject.make)
 
@@ -359,9 +363,8 @@ def invertible(subject: Subject) -> None:
     Reversible stacks compute the input again as the difference.
     """
     graph, part, (update, *earlier, x) = subject.on_mixed()
-    if not part.invertible:
-        return
-    if x.shape != update.shape:  # a matrix between them changes the width, and is not promised
+    # A matrix between states of two widths is not promised to be.
+    if not part.invertible or x.shape != update.shape:
         return
     out = subject.run(part, [update, *earlier, x], graph, training=True)
     moved = subject.run(part, [update, *earlier, x + 1], graph, training=True)

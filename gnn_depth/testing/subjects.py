@@ -62,12 +62,11 @@ class Subject:
 
     label: str  # its description in messages
     make: Callable[..., Any]  # the class with its options
-    build: Callable[[], Any]  # makes the part for the widths of the inputs
+    args: tuple[Any, ...]  # its other arguments, for the widths of the inputs
     widths: tuple[int, ...]  # of the inputs
     apply: Callable[[Any, Sequence[Tensor], Graph], Tensor] = lambda part, inputs, graph: part(
         inputs[0], graph
     )
-    width: int | None = None  # of the output; by default what the part says
     rows: int | None = None  # of the inputs; by default one for each node
     takes_sources: bool = False  # the rows on a block are its sources, otherwise its targets
     prepare: Callable[[Any, Sequence[Tensor]], None] = lambda part, inputs: (
@@ -77,26 +76,24 @@ class Subject:
     def __str__(self) -> str:
         return self.label
 
-    def part(self, dtype: torch.dtype = torch.float64, seed: int = 0) -> nn.Module:
+    def part(self, dtype: torch.dtype = torch.float64, seed: int = 0) -> Any:
         """A new part, the same for the same seed, with moved parameters."""
         with seeded(seed), torch.no_grad():
-            part: nn.Module = self.build().to(dtype)
+            part = self.make(*self.args).to(dtype)
             for parameter in part.parameters():
                 parameter.add_(MOVED * torch.randn(parameter.shape, dtype=torch.float64).to(dtype))
         return part
 
-    def inputs(self, graph: Graph, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
+    def inputs(self, graph: Graph, dtype: torch.dtype = torch.float64) -> list[Tensor]:
         """Random inputs, the same in every call."""
         rows = self.rows or graph.num_nodes
-        if self.takes_sources:
-            rows = graph.num_sources
         drawn = []
         with seeded(1):
             for width in self.widths:
                 drawn.append(torch.randn(rows, width, dtype=torch.float64).to(dtype))
-        return tuple(drawn)
+        return drawn
 
-    def on_mixed(self, dtype: torch.dtype = torch.float64) -> tuple[Graph, Any, tuple[Tensor, ...]]:
+    def on_mixed(self, dtype: torch.dtype = torch.float64) -> tuple[Graph, Any, list[Tensor]]:
         """The mixed graph, the part, and random inputs."""
         graph = mixed()
         return graph, self.part(dtype), self.inputs(graph, dtype)
@@ -137,34 +134,31 @@ def parameters_of(part: nn.Module) -> dict[str, nn.Parameter]:
     return {name: each for name, each in part.named_parameters() if each.requires_grad}
 
 
-def of_feature_norm(cls: type[FeatureNorm], options: dict[str, Any]) -> list[Subject]:
-    make = partial(cls, **options)
-    return [Subject("features", make, lambda: make(CHANNELS), widths=(CHANNELS,), width=CHANNELS)]
+# The subjects of a part, from its class and from the class with its options.
 
 
-def of_layer(cls: type[Layer], options: dict[str, Any]) -> list[Subject]:
-    make = partial(cls, **options)
-    build = partial(make, CHANNELS, OUT)
-    return [Subject("features", make, build, widths=(CHANNELS,), takes_sources=True)]
+def of_feature_norm(cls: type[FeatureNorm], make: Callable[..., Any]) -> list[Subject]:
+    return [Subject("features", make, (CHANNELS,), widths=(CHANNELS,))]
 
 
-def of_score_norm(cls: type[ScoreNorm], options: dict[str, Any]) -> list[Subject]:
+def of_layer(cls: type[Layer], make: Callable[..., Any]) -> list[Subject]:
+    return [Subject("features", make, (CHANNELS, OUT), widths=(CHANNELS,), takes_sources=True)]
+
+
+def of_score_norm(cls: type[ScoreNorm], make: Callable[..., Any]) -> list[Subject]:
     """One subject for every kind of score that the norm serves.
 
     The normalised scores are the weights of a sum over edges, so that the output has a row for
     every node.
     """
-    make = partial(cls, **options)
-    width = HEADS * CHANNELS
     found = []
     for score in cls.serves:
         subject = Subject(
             f"scores of kind {score.__name__}",
             make,
-            build=lambda: make(HEADS),
-            widths=(width, width),
+            (HEADS,),
+            widths=(HEADS * CHANNELS,) * 2,
             apply=partial(_weighted_sum, score),
-            width=width,
             takes_sources=True,
         )
         found.append(subject)
@@ -172,37 +166,31 @@ def of_score_norm(cls: type[ScoreNorm], options: dict[str, Any]) -> list[Subject
 
 
 def _weighted_sum(kind: type, part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:
-    x = inputs[0].view(-1, HEADS, CHANNELS)
-    value = inputs[1].view(-1, HEADS, CHANNELS)
-    scores, score = _scores(kind, x, value, graph)
+    x, value = (one.view(-1, HEADS, CHANNELS) for one in inputs)
+    x_dst = targets(x, graph)
+    with seeded(6):
+        one, other = torch.randn(2, HEADS, CHANNELS, dtype=torch.float64).to(x)
+    score: Score = QuadraticScore(x_dst, x, value)
+    scores = edge_dot(x_dst, x, graph) / CHANNELS**0.5
+    if kind is LinearScore:
+        scores = at_target((x_dst * one).sum(-1), graph) + at_source((x * other).sum(-1), graph)
+        score = LinearScore(x, one, other)
+    elif kind is AdditiveScore:
+        scores, score = edge_additive(x_dst, x, one, graph, 0.2), AdditiveScore(x_dst, x, one)
     return aggregate(part(scores, score, graph), value, graph).flatten(1)
 
 
-def _scores(kind: type, x: Tensor, value: Tensor, graph: Graph) -> tuple[Tensor, Score]:
-    with seeded(6):
-        one, other = torch.randn(2, HEADS, CHANNELS, dtype=torch.float64).to(x)
-    x_dst = targets(x, graph)
-    if kind is LinearScore:
-        scores = at_target((x_dst * one).sum(-1), graph) + at_source((x * other).sum(-1), graph)
-        return scores, LinearScore(x, one, other)
-    if kind is AdditiveScore:
-        return edge_additive(x_dst, x, one, graph, 0.2), AdditiveScore(x_dst, x, one)
-    return edge_dot(x_dst, x, graph) / CHANNELS**0.5, QuadraticScore(x_dst, x, value)
-
-
-def of_weight_norm(cls: type[WeightNorm], options: dict[str, Any]) -> list[Subject]:
+def of_weight_norm(cls: type[WeightNorm], make: Callable[..., Any]) -> list[Subject]:
     """Matrices of nine neurons, with five inputs or twelve."""
-    make = partial(cls, **options)
     found = []
     for inputs in (5, 12):  # a tall one and a wide one
         subject = Subject(
             f"a matrix of {inputs} inputs",
-            make,
-            build=partial(_for_matrix, make, inputs),
+            partial(_for_matrix, make, inputs),
+            (),
             widths=(inputs,),
             rows=NEURONS,
             apply=lambda part, inputs, graph: part(inputs[0]),
-            width=inputs,
             prepare=_update_state,
         )
         found.append(subject)
@@ -220,24 +208,18 @@ def _for_matrix(make: Callable[[int], WeightNorm], inputs: int) -> WeightNorm:
     return norm
 
 
-def of_skip(cls: type[Skip], options: dict[str, Any]) -> list[Subject]:
+def of_skip(cls: type[Skip], make: Callable[..., Any]) -> list[Subject]:
     """States of one width, and of several widths unless the skip connection refuses those."""
-    make = partial(cls, **options)
-
-    def subject(*widths: int) -> Subject:
-        return Subject(
-            f"states of widths {', '.join(map(str, widths))}",
-            make,
-            build=lambda: make(list(widths), OUT),
-            widths=(OUT, *widths),
-            apply=_joined,
-        )
-
+    every = [[OUT, OUT], [3, 5]]
     try:
         make([3, 5], OUT)
     except ValueError:
-        return [subject(OUT, OUT)]
-    return [subject(OUT, OUT), subject(3, 5)]
+        every.pop()
+    found = []
+    for widths in every:
+        label = f"states of widths {widths}"
+        found.append(Subject(label, make, (widths, OUT), (OUT, *widths), _joined))
+    return found
 
 
 def _joined(part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:

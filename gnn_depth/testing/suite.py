@@ -5,15 +5,14 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from gnn_depth.registry import described, get, unknown, written_at
-
-T = TypeVar("T")
 
 
 class Violation(Exception):
@@ -25,15 +24,15 @@ class NotConforming(AssertionError):
 
 
 @dataclass(frozen=True)
-class Property(Generic[T]):
+class Property:
     """A property of every part of a kind, stated by the first line of ``holds``' docstring."""
 
     name: str  # in ``except_for``
-    holds: Callable[[T], None]  # tries it on a subject, and raises a Violation
+    holds: Callable[[Any], None]  # tries it on a subject, and raises a Violation
     remedy: str  # advice to the author of the part
     applies: Callable[[], bool] = lambda: True  # on this machine
 
-    def failure(self, cls: type, subjects: Callable[[], Sequence[T]]) -> str:
+    def failure(self, cls: type, subjects: Callable[[], Sequence[Any]]) -> str:
         """The report of the first subject that fails, or raises an error; empty if none does."""
         claim = (self.holds.__doc__ or "").partition("\n")[0]
         where = "when it is constructed"
@@ -53,22 +52,35 @@ class Property(Generic[T]):
 
 def as_property(
     name: str, remedy: str, applies: Callable[[], bool] = lambda: True
-) -> Callable[[Callable[[T], None]], Property[T]]:
+) -> Callable[[Callable[[Any], None]], Property]:
     """Make a property of the function below, which tries it."""
     return lambda holds: Property(name, holds, remedy, applies)
 
 
-def check_properties(
-    kind: str,
-    cls: type,
-    subjects: Callable[[], Sequence[T]],
-    properties: Sequence[Property[T]],
-    except_for: Sequence[str],
+#: For each base class of a kind: makes the subjects of a part, from its class and the class with
+#: its options; and the properties.
+Suites: TypeAlias = Mapping[
+    type, tuple[Callable[[Any, Callable[..., Any]], Sequence[Any]], Sequence[Property]]
+]
+
+
+def check(
+    kind: str, part: type | str, suites: Suites, except_for: Sequence[str], options: dict[str, Any]
 ) -> None:
     """Check every property on every subject, or only the first if it fails: others rely on it.
 
     A property that is excepted must not hold.
     """
+    cls: Any = part
+    if isinstance(part, str):
+        cls = get(kind, part)
+    bases = [base for base in suites if isinstance(cls, type) and issubclass(cls, base)]
+    if not bases:
+        wanted = " or ".join(base.__name__ for base in suites)
+        raise ValueError(
+            f"{part!r} is not a {kind}: give a subclass of {wanted}, or a registered name."
+        )
+    make_subjects, properties = suites[bases[0]]
     names = [item.name for item in properties]
     for name in except_for:
         if name not in names:
@@ -77,7 +89,7 @@ def check_properties(
     for item in properties:
         if not item.applies():
             continue
-        found[item.name] = item.failure(cls, subjects)
+        found[item.name] = item.failure(cls, lambda: make_subjects(cls, partial(cls, **options)))
         if found[item.name] and len(found) == 1:
             break
     lacking = tuple(name for name, failure in found.items() if failure)
@@ -90,19 +102,6 @@ def check_properties(
     head = f"{described(cls)} does not conform, in {len(failures)} of {len(found)} properties:"
     last = f"If the part lacks them on purpose: check_{kind}(..., except_for={lacking})."
     raise NotConforming("\n\n".join([head, *failures, last]))
-
-
-def class_of(kind: str, part: type | str, *bases: type) -> type:
-    """The class of a part, which is given as a class or by its registered name."""
-    cls = part
-    if isinstance(part, str):
-        cls = get(kind, part)
-    if not (isinstance(cls, type) and issubclass(cls, bases)):
-        wanted = " or ".join(base.__name__ for base in bases)
-        raise ValueError(
-            f"{part!r} is not a {kind}: give a subclass of {wanted}, or a registered name."
-        )
-    return cls
 
 
 def assert_close(got: Tensor, wanted: Tensor, where: str, tolerance: float = 1e-8) -> None:

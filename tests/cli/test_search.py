@@ -108,6 +108,7 @@ def test_a_search_needs_its_extra_and_to_be_alone(refused, grid, monkeypatch):  
     name = grid(search={"trials": 3, "options": OPTIONS})
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "optuna", None)
+        patch.delitem(sys.modules, "gnn_depth.sweeps.search", raising=False)
         assert "gnn-depth[optuna]" in refused("sweep", name)
     with Store("elsewhere", "grid").claim(SEARCH) as mine:
         assert mine

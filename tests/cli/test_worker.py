@@ -14,14 +14,14 @@ from gnn_depth.cli.grid_runs import plan_of, train_job
 from gnn_depth.cli.sweep import load_grid
 from gnn_depth.runs import read_result
 from gnn_depth.sweeps.store import Store
-from gnn_depth.sweeps.worker import OUTPUT, RUNNING_ELSEWHERE, Job, work
+from gnn_depth.sweeps.worker import OUTPUT, RUNNING_ELSEWHERE, work
 from tests.cli.test_sweep import BASE
 from tests.processes import fresh_processes, start_server
 
 
 @pytest.fixture
 def job(tmp_path):
-    """``job("--model.dropout=0.5")``: the job of a small run."""
+    """``job("--model.dropout=0.5")``: what a worker is asked to do for a small run."""
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(BASE))
     (tmp_path / "grid.yaml").write_text("base: base.yaml\n")
     root = tmp_path / "runs"
@@ -30,7 +30,7 @@ def job(tmp_path):
         arguments = read_arguments(list(overrides))
         file = str(tmp_path / "grid.yaml")
         (run,) = plan_of(file, load_grid(file), arguments, str(root)).runs
-        return Job(Store(root, "grid"), run, train_job)
+        return Store(root, "grid"), run, train_job
 
     return make
 
@@ -51,47 +51,44 @@ def reason(outcome):
 
 
 def test_a_run_has_the_numbers_of_a_fit_and_is_not_run_again(job, pool, tmp_path):
-    assert pool.submit(work, job("--trainer.precision=64-true")).result(120).status == "finished"
+    assert pool.submit(work, *job("--trainer.precision=64-true")).result(120).status == "finished"
     mine = job("--model.dropout=0.5", "--model.norm=pair")
-    outcome = pool.submit(work, mine).result(120)
+    outcome = pool.submit(work, *mine).result(120)
     assert "epoch 3/3" in (outcome.folder / OUTPUT).read_text()
     config = str(outcome.folder / "config.yaml")
     assert main(["fit", "--config", config, "--run.root", str(tmp_path / "fit")]) == 0
     (fresh,) = (json.loads(path.read_text()) for path in tmp_path.glob("fit/*/*/result.json"))
     assert fresh["metrics"] == result_of(outcome)["metrics"]
     assert fresh["identity"] == result_of(outcome)["identity"]
-    assert work(mine) == outcome
+    assert work(*mine) == outcome
 
 
 def test_a_crash_of_a_library_leaves_its_trace_with_the_output_of_the_run(job, pool, bad):
+    store, run, train = job(*bad("Crashes"))
     with pytest.raises(BrokenProcessPool):
-        pool.submit(work, mine := job(*bad("Crashes"))).result(120)
-    folder = mine.store.find(mine.run.key).folder
-    said = (folder / OUTPUT).read_text()
+        pool.submit(work, store, run, train).result(120)
+    said = (store.folder_of(run) / OUTPUT).read_text()
     assert "from compiled code" in said
     assert "on_train_epoch_end" in said
 
 
 def test_a_run_that_another_process_works_on_is_left_to_it(job):
-    mine = job()
-    with mine.store.claim(mine.run.key.identity):
-        assert work(mine).status == RUNNING_ELSEWHERE
+    store, run, train = job()
+    with store.claim(run.identity):
+        assert work(store, run, train).status == RUNNING_ELSEWHERE
 
 
 def test_a_run_whose_process_died_is_started_again_a_bounded_number_of_times(job, tmp_path):
-    mine = job()
-    store = mine.store
-    for attempt in (1, 2):
-        folder = store.begin(mine.run.key, {"identity": mine.run.key.identity, "attempt": attempt})
-        if attempt < 2:
-            store.archive(folder)
-    outcome = work(mine)
+    store, run, train = job()
+    store.archive(store.begin(run).folder)
+    store.begin(run, 2)
+    outcome = work(store, run, train)
     assert (outcome.status, result_of(outcome)["attempt"]) == ("finished", 3)
     assert len(list((tmp_path / "runs/archive").rglob("result.json"))) == 2
 
-    other = job("--model.dropout=0.5")
-    folder = store.begin(other.run.key, {"identity": other.run.key.identity, "attempt": 3})
-    outcome = work(other)
+    _, other, _ = job("--model.dropout=0.5")
+    folder = store.begin(other, 3).folder
+    outcome = work(store, other, train)
     assert (outcome.status, outcome.folder) == ("failed", folder)
     assert "its process died 3 times" in reason(outcome)
 
@@ -134,11 +131,11 @@ def bad(tmp_path):
 
 
 def test_a_run_that_raises_or_calls_exit_fails_with_the_reason(job, bad):
-    outcome = work(job(*bad("Raises")))
+    outcome = work(*job(*bad("Raises")))
     assert outcome.status == "failed"
     assert "my_bad.py" in reason(outcome)
     said = (outcome.folder / OUTPUT).read_text()
     assert 'in on_train_epoch_end\n    raise KeyError("untidy")' in said
-    outcome = work(job(*bad("Leaves")))
+    outcome = work(*job(*bad("Leaves")))
     assert outcome.status == "failed"
     assert "ended the program: SystemExit(3)" in reason(outcome)

@@ -8,9 +8,9 @@ import pytest
 
 from gnn_depth.sweeps import drive
 from gnn_depth.sweeps.drive import Sweep
-from gnn_depth.sweeps.plan import Plan, PlannedRun
+from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import Pool, PoolError
-from gnn_depth.sweeps.store import Record, RunKey, Store
+from gnn_depth.sweeps.store import PlannedRun, Record, Store
 from gnn_depth.sweeps.worker import RETRIES, RUNNING_ELSEWHERE
 
 DEATH = BrokenProcessPool("it died")
@@ -28,10 +28,10 @@ class Scripted(Pool):
     def workers(self):
         return self.number
 
-    def submit(self, function, job):
+    def submit(self, function, store, run, train):
         future = Future()
-        self.calls.append(job.run.key.seed)
-        answers = self.script.get(job.run.key.seed)
+        self.calls.append(run.seed)
+        answers = self.script.get(run.seed)
         answer = answers.pop(0) if answers else None
         if isinstance(answer, Exception):
             future.set_exception(answer)
@@ -48,7 +48,7 @@ class Scripted(Pool):
 
 
 def run_of(seed):
-    return PlannedRun(RunKey("all", seed, f"{seed}" * 64), {}, {}, "")
+    return PlannedRun("all", seed, f"{seed}" * 64)
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ def test_a_run_elsewhere_is_looked_at_again(sweep):
 
 def test_ctrl_c_lets_running_runs_save(sweep):
     class Interrupted(Scripted):
-        def submit(self, function, job):
-            future = super().submit(function, job)
+        def submit(self, *call):
+            future = super().submit(*call)
             if len(self.calls) == 3:
                 raise KeyboardInterrupt
             return future

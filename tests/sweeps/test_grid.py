@@ -121,7 +121,6 @@ def test_a_subset_keeps_the_order_and_leaves_the_other_axes_alone():
         ("axes: {d: {a: {seed_everything: 1}}}", "its key `seeds`"),
         ("seeds: [1, 1]", "different ones"),
         ("seeds: 20261121", "a number up to 100000"),
-        ("{seeds: 1000, axes: {a: {1: {}, 2: {}}, model.b: [%s]}}", "not 200,000"),
         ("name: ../x", "nor '../x'"),
         ("rules: [{skip: true}]", "skip every combination"),
         ("rules: [{when: {x: 1}, skip: true}]", "unknown axis 'x'"),
@@ -132,4 +131,4 @@ def test_a_subset_keeps_the_order_and_leaves_the_other_axes_alone():
 )
 def test_a_grid_that_says_nothing_sensible_is_refused(text, said):
     with pytest.raises(GridError, match=re.escape(said)):
-        grid(text.replace("%s", ", ".join(map(str, range(100)))))
+        grid(text)

@@ -3,13 +3,12 @@
 import pytest
 import yaml
 
-from gnn_depth.sweeps.grid import GridError, read_grid
-from gnn_depth.sweeps.plan import PlannedRun
-from gnn_depth.sweeps.store import Record, RunKey, Store
+from gnn_depth.sweeps.grid import Grid, GridError
+from gnn_depth.sweeps.store import PlannedRun, Record, Store
 
 optuna = pytest.importorskip("optuna")
 
-from gnn_depth.sweeps.search import SearchPlan, Study  # noqa: E402
+from gnn_depth.sweeps.search import SearchPlan, Study, read_search  # noqa: E402
 
 RANGES = """
 trials: 20
@@ -22,17 +21,23 @@ BEST = "val_acc_at_best_val"
 
 
 def runs_of(combination, place):
-    return [PlannedRun(RunKey("", 0, repr(combination.labels)), combination.labels, {}, "")]
+    return [PlannedRun("", 0, repr(combination.labels), combination.labels)]
+
+
+def plan_in(folder, runs_of, storage, **more):
+    """The plan of a search, and its one study."""
+    grid = Grid("s", (), {}, (0,), search=read_search(yaml.safe_load(RANGES) | more, {}))
+    (combination,) = grid.combinations()
+    study = Study(combination, "study", BEST, "maximize")
+    plan = SearchPlan(grid, [], Store(folder, "s"), [study], runs_of)
+    plan.load(storage or optuna.storages.InMemoryStorage())
+    return plan, study
 
 
 def tried(tmp_path, value_of, storage=None, **more):
     """Labels of all trials of a search; ``value_of`` their labels is the result, None if one
     diverged."""
-    grid = read_grid({"search": {**yaml.safe_load(RANGES), **more}}, "file")
-    (combination,) = grid.combinations()
-    study = Study(combination, "study", BEST, "maximize")
-    plan = SearchPlan(grid, [], Store(tmp_path, "s"), [study], runs_of)
-    plan.load(storage or optuna.storages.InMemoryStorage())
+    plan, tried.study = plan_in(tmp_path, runs_of, storage, **more)
     records = {}
     waiting = list(plan.runs)
     while waiting or (waiting := plan.next_runs(records)):
@@ -40,9 +45,8 @@ def tried(tmp_path, value_of, storage=None, **more):
         value = value_of(run.labels)
         status = "diverged" if value is None else "finished"
         metrics = {BEST: 0.9 if value is None else value}
-        records[run.key.identity] = Record(tmp_path, {"status": status, "metrics": metrics})
-    tried.study = study
-    return [runs[0].labels for runs in study.runs.values()]
+        records[run.identity] = Record(tmp_path, {"status": status, "metrics": metrics})
+    return [runs[0].labels for runs in tried.study.runs.values()]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,7 @@ def tried(tmp_path, value_of, storage=None, **more):
 )
 def test_a_search_that_cannot_be_is_refused(text, said):
     with pytest.raises(GridError, match=said):
-        read_grid({"search": yaml.safe_load(text)}, "file")
+        read_search(yaml.safe_load(text), {})
 
 
 def test_numbers_of_a_range_lie_in_it_and_have_four_digits(tmp_path):
@@ -97,18 +101,14 @@ def test_what_diverged_is_worse_than_everything_and_avoided(tmp_path):
 
 
 def test_a_trial_has_the_mean_of_its_seeds_and_none_without_one_of_them(tmp_path):
-    grid = read_grid({"search": yaml.safe_load(RANGES)}, "file")
-    study = Study(None, "study", BEST, "maximize")
-    plan = SearchPlan(grid, [], Store(tmp_path, "s"), [study], runs_of)
-    plan.load(optuna.storages.InMemoryStorage())
+    plan, study = plan_in(tmp_path, runs_of, None)
     for values in ((0.5, 0.7), (0.5, "nan"), (0.5, None)):
         trial = plan.ask(study)
         records = {}
         for seed, value in enumerate(values):
             result = {"status": "finished", "metrics": {} if value is None else {BEST: value}}
             records[f"{trial.number} {seed}"] = Record(tmp_path, result)
-        keys = [RunKey("", seed, identity) for seed, identity in enumerate(records)]
-        study.runs[trial.number] = [PlannedRun(key, {}, {}, "") for key in keys]
+        study.runs[trial.number] = [PlannedRun("", 0, identity) for identity in records]
         study.tell(dict(list(records.items())[:1]))
         assert study.optuna.trials[-1].state.name == "RUNNING"
         study.tell(records)
@@ -123,13 +123,9 @@ def test_a_setting_that_cannot_be_built_has_no_runs_and_is_not_built_again(tmp_p
             raise ValueError("it does not fit")
         return runs_of(combination, place)
 
-    grid = read_grid({"search": yaml.safe_load(RANGES)}, "file")
-    (combination,) = grid.combinations()
     storage = optuna.storages.InMemoryStorage()
     for _ in range(2):
-        study = Study(combination, "study", BEST, "maximize")
-        plan = SearchPlan(grid, [], Store(tmp_path, "s"), [study], refuse)
-        plan.load(storage)
+        plan, study = plan_in(tmp_path, refuse, storage)
         assert all(run.labels["model.dropout"] >= 0.6 for run in plan.next_runs({}))
         plan.ask(study)  # as a killed sweep leaves it
 

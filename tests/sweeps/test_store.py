@@ -5,18 +5,14 @@ import signal
 
 import pytest
 
-from gnn_depth.sweeps.store import ResultWarning, RunKey, Store
+from gnn_depth.sweeps.store import PlannedRun, ResultWarning, Store
 
-PLACE = RunKey("depth=2", 0, "a" * 64)
+PLACE = PlannedRun("depth=2", 0, "a" * 64)
 
 
 @pytest.fixture
 def store(tmp_path):
     return Store(tmp_path, "sweep")
-
-
-def begin(store, place=PLACE, **facts):
-    return store.begin(place, {"identity": place.identity, **facts})
 
 
 def hold(root, said):
@@ -25,13 +21,13 @@ def hold(root, said):
         signal.pause()
 
 
-def test_a_run_that_has_begun_is_found_whatever_its_group_is_called(store):
-    assert store.find(PLACE) is None
-    folder = begin(store)
+def test_a_run_that_has_begun_is_found_by_its_identity(store):
+    folder = store.begin(PLACE).folder
     assert folder == store.folder / "depth=2" / "seed_0-aaaaaaaa"
-    assert store.find(RunKey("layers=2", 0, PLACE.identity)).folder == folder
-    assert store.records()[PLACE.identity].status == "running"
-    assert store.find(RunKey("depth=2", 0, "a" * 63 + "b")) is None, "an identity that begins alike"
+    (record,) = store.records(PLACE.identity).values()
+    assert (record.folder, record.status) == (folder, "running")
+    assert store.records().keys() == {PLACE.identity}
+    assert store.records("b" * 64) == {}
 
 
 def test_a_claim_ends_with_its_process_even_if_that_is_killed(store, tmp_path):
@@ -50,7 +46,7 @@ def test_a_claim_ends_with_its_process_even_if_that_is_killed(store, tmp_path):
 def test_archived_runs_are_moved_and_not_changed(store, tmp_path):
     contents = []
     for number in range(3):
-        folder = begin(store, number=number)
+        folder = store.begin(PLACE, number).folder
         contents.append((folder / "result.json").read_text())
         store.archive(folder)
         assert not folder.exists()
@@ -61,7 +57,7 @@ def test_archived_runs_are_moved_and_not_changed(store, tmp_path):
 
 @pytest.mark.parametrize("text", ['{"status": "fin', "[]", '{"format": 99}'])
 def test_a_damaged_result_is_named_and_does_not_count(store, text):
-    folder = begin(store)
+    folder = store.begin(PLACE).folder
     (folder / "result.json").write_text(text)
     with pytest.warns(ResultWarning, match="seed_0-aaaaaaaa/result.json"):
         assert store.records() == {}

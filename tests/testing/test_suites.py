@@ -254,8 +254,8 @@ class Halving(Init):
 @pytest.mark.parametrize(
     ("part", "lacking"),
     [
-        (init(lambda parameter: nn.init.constant_(parameter, random.random())), "seed"),
-        (Halving, "touched"),
+        (init(lambda parameter: nn.init.constant_(parameter, random.random())), "drawn"),
+        (Halving, "drawn"),
         (init(lambda parameter: nn.init.constant_(parameter, 1e30)), "finite"),
         (Replacing, "in_place"),
     ],
