@@ -127,7 +127,8 @@ class SetResults:
         for (cell, _), test, p in zip(pairs, tests, adjusted, strict=True):
             difference = f"{100 * test.difference:+.1f} ± {100 * test.half_width:.1f}"
             found = f"{100 * detectable(test, len(pairs)):.1f}"
-            row = (cell[0], str(cell[1]), difference, f"{p:.3f}", f"{equivalence(test):.3f}", found)
+            chance = f"{p:.3f}".replace("0.000", "< 0.001")
+            row = (cell[0], str(cell[1]), difference, chance, f"{equivalence(test):.3f}", found)
             lines.append(row_of(row))
         return "\n".join(lines)
 
