@@ -22,11 +22,11 @@ from gnn_depth.cli.config import (
 )
 from gnn_depth.data.source import GraphSource
 from gnn_depth.runs import Origin, digest
-from gnn_depth.training.finished import take_weights
+from gnn_depth.training.finished import Run, take_weights
 from gnn_depth.training.models import build_model, build_module, trainer_objects
 from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.run import RunConfig, make_trainer, name_of_parts
+from gnn_depth.training.run import make_trainer, name_of_parts, run
 
 MAX_NAME = 100  # characters of a run's name, which is a folder's
 
@@ -135,13 +135,14 @@ class CommandLineInterface:
                 "",
             )
 
-    def run_config(self, origin: Origin | None) -> RunConfig:
-        """Everything that a run of this command line is made of, except the data."""
+    def train(self, origin: Origin | None) -> Run:
+        """Train the model of a ``fit``, perhaps as one run of a sweep."""
         path = self.resolved.get("ckpt_path")
         if self._is_own and self.ckpt_path_asked:
             path = checkpoints.of_own_module(str(self.ckpt_path_asked))
-        return RunConfig(
+        return run(
             self.model,
+            self.datamodule,
             self.trainer,
             self.recorder,
             self.resolved,

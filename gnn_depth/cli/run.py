@@ -28,7 +28,7 @@ from gnn_depth.training.loggers import quiet
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.prediction import WORDS, predictions_of
 from gnn_depth.training.resume import SafeStop
-from gnn_depth.training.run import run, title
+from gnn_depth.training.run import title
 from gnn_depth.training.summary import rows
 
 REQUEUE_SECONDS = 30
@@ -85,7 +85,7 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
         # main says whether something was saved.
         stop.has_folder = cli.recorder.folder is not None  # type: ignore[attr-defined]
         raise
-    if finished.folder is None or not cli.trainer.is_global_zero:
+    if not cli.trainer.is_global_zero:
         return ""
     return f"{finished}\n"
 
@@ -105,16 +105,16 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
     if stack is None or not (stack.segment_length or stack.reversible):
         process.keep_freed_memory()
 
-    def folder() -> Path | str | None:
+    def folder() -> Path | None:
         """The run's folder as messages name it; None before the training has begun."""
         if cli.trainer.state.status == TrainerStatus.INITIALIZING:
-            return cli.recorder.shown
-        return cli.recorder.shown or cli.recorder.root
+            return cli.recorder.folder and cli.recorder.shown
+        return cli.recorder.shown
 
     threading.excepthook = process.report_of_thread
     with defer_signals() as signals, explained(folder):
         SafeStop(signals).replace(cli.trainer)  # its handlers of signals
-        return run(cli.run_config(origin), cli.datamodule)
+        return cli.train(origin)
 
 
 def _checked(cli: CommandLineInterface) -> dict[str, Any]:
@@ -162,10 +162,7 @@ def _measure(command: str, cli: CommandLineInterface) -> str:
 def _requeue_or_explain(stop: BaseException, cli: CommandLineInterface) -> str:
     """Say where a stopped training was saved and how it goes on; after SIGUSR1 of SLURM, queue its
     job again."""
-    folder = cli.recorder.shown
-    if folder is None:
-        return "nothing was saved: a run of fast_dev_run has no folder."
-    saved = f"saved: {folder / 'checkpoints' / 'last.ckpt'}"
+    saved = f"saved: {cli.recorder.shown / 'checkpoints' / 'last.ckpt'}"
     job, array = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_ARRAY_JOB_ID")
     if array is not None:
         job = f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"

@@ -328,7 +328,6 @@ class NodeDataModule(GraphDataModule):
         return replace(
             super().schema,
             train_counts=class_counts(batch.y, batch.train_mask),
-            train_rows=int(batch.train_mask.sum()),
             transforms=tuple(self.transforms),
             transforms_seed=self.seed if self.transforms else None,
         )

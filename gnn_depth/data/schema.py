@@ -131,7 +131,6 @@ class Schema:
         positive: The positive class of a binary task; empty for others.
         targets_scaling: The scaling of each number to predict; empty without any.
         train_counts: Training rows of each class, or of each label that is true.
-        train_rows: Number of training rows.
         label: Columns of the classes, or of the numbers to predict, in a table.
         id: Column of the ids of the nodes; None for data that is not in tables.
         ends: Source and target columns of the edges.
@@ -151,7 +150,6 @@ class Schema:
     positive: str = ""
     targets_scaling: tuple[Scaling, ...] = ()
     train_counts: tuple[int, ...] = ()
-    train_rows: int = 0
     label: tuple[str, ...] = ()
     id: str | None = None
     ends: tuple[str, ...] = ()

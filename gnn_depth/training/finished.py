@@ -39,8 +39,7 @@ class Run:
         run.export("model.pt2")
 
     Args:
-        folder: Its folder: config, curves, checkpoints, ``result.json``. None for a run of
-            ``fast_dev_run``, which leaves no files.
+        folder: Its folder: config, curves, checkpoints, ``result.json``.
         model: The model; by default that of the best validation epoch, read from the folder.
         data: The data that it was trained on; by default built from the config.
         report: Makes the report of the training, which ``print`` shows.
@@ -48,7 +47,7 @@ class Run:
 
     def __init__(
         self,
-        folder: Path | None,
+        folder: Path,
         model: NodeClassifier | None = None,
         data: GraphDataModule | None = None,
         report: Callable[[], str] | None = None,
@@ -97,7 +96,7 @@ class Run:
     @cached_property
     def config(self) -> dict[str, Any]:
         """The config with every default: what ran."""
-        found: dict[str, Any] = safe_load((self._files / "config.yaml").read_text("utf-8"))
+        found: dict[str, Any] = safe_load((self.folder / "config.yaml").read_text("utf-8"))
         return found
 
     @property
@@ -109,9 +108,9 @@ class Run:
         """
         try:
             # Read each time: the run may still be going on.
-            return read_result(self._files)
+            return read_result(self.folder)
         except ValueError as error:
-            raise ValueError(f"{str(self._files / 'result.json')!r} {error}.") from None
+            raise ValueError(f"{str(self.folder / 'result.json')!r} {error}.") from None
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -126,21 +125,15 @@ class Run:
         Raises:
             FileNotFoundError: The run has none: it was trained with ``logger`` false.
         """
-        rows = pd.read_csv(io.StringIO(curves_text(self._files / "metrics.csv")))
+        rows = pd.read_csv(io.StringIO(curves_text(self.folder / "metrics.csv")))
         # Rows of one epoch may hold different metrics; last takes each one's last known value.
         return rows.groupby("epoch", as_index=False).last()
 
     @property
     def checkpoint(self) -> Path:
         """The checkpoint of the best validation epoch; of the last epoch, if none is the best."""
-        best = self._files / "checkpoints" / "best.ckpt"
+        best = self.folder / "checkpoints" / "best.ckpt"
         return best if best.is_file() else best.with_name("last.ckpt")
-
-    @property
-    def _files(self) -> Path:
-        if self.folder is None:
-            raise ValueError("a run of fast_dev_run leaves no files.")
-        return self.folder
 
     def predict(self, data: Any = None, unknown: Unknown = "error") -> pd.DataFrame:
         """Predict every node, or every graph, of some data: see
@@ -200,17 +193,12 @@ class Run:
         return (self._report or self.__repr__)()
 
     def __repr__(self) -> str:
-        if self.folder is None:
-            return "Run without a folder"
-        result, metrics = self.result, self.metrics
-        # Those of the best epoch, test_ and val_, come before those of the last one.
-        names = sorted(metrics, key=lambda name: (not name.endswith("_at_best_val"), name))
-        table = pd.Series(metrics, names, dtype=float)[:MOST_METRICS].map(in_digits)
+        result = self.result
+        metrics = pd.Series(self.metrics, dtype=float).sort_index().head(MOST_METRICS)
         return (
-            f"Run {self.folder}\n"
-            f"{result['name']}: {result['status']} after {result['epochs']} epochs in "
+            f"Run {self.folder}: {result['status']} after {result['epochs']} epochs in "
             f"{result['seconds']:.1f} s; {result['num_parameters']:,} parameters\n"
-            f"{table.to_string()}"
+            f"{metrics.map(in_digits).to_string()}"
         )
 
 
@@ -253,11 +241,8 @@ def take_weights(model: Any, run: str | Path) -> None:
     if isinstance(model, NodeClassifier):
         model.stack.uncalibrated = None  # an initialisation from the data would replace them
     log.warning("%d of %d tensors are those of %s.", len(fits), len(shapes), run)
-    others = {
-        "New": [name for name in missing if name not in theirs],
-        "Of another shape": [name for name in missing if name in theirs],
-        "Not in this model": [name for name in theirs if name not in shapes],
-    }
-    for what, names in others.items():
-        if names:
-            log.warning("%s: %s.", what, first_of(names, 8))
+    if missing:
+        log.warning("New, or of another shape: %s.", first_of(missing, 8))
+    left = [name for name in theirs if name not in shapes]
+    if left:
+        log.warning("Not in this model: %s.", first_of(left, 8))

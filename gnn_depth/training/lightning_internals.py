@@ -15,7 +15,7 @@ has a test in tests/training/test_lightning_internals.py.
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from lightning.pytorch.loops.optimization.automatic import ClosureResult
 from lightning.pytorch.strategies import Strategy
 from lightning.pytorch.trainer.states import RunningStage, TrainerFn
 from lightning.pytorch.utilities.model_helpers import is_overridden
+from lightning.pytorch.utilities.parsing import _get_init_args
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -298,27 +299,17 @@ def save_weights(trainer: L.Trainer, path: Path, weights: dict[str, Tensor], epo
 # Signals
 
 
-class StopSignal:
-    """Takes the place of Lightning's signal connector, which knows whether a signal arrived.
-
-    Lightning's signal handlers are not installed: they would talk to other processes in the middle
-    of a step.
+def replace_signal_handlers(trainer: L.Trainer, connector: Any) -> None:
+    """Replace Lightning's signal handlers, which would talk to other processes in the middle of a
+    step.
 
     Args:
-        trainer: Its connector is replaced.
-        begin: Called where Lightning would install its handlers, after everything is set up or
-            restored.
+        trainer: The trainer.
+        connector: Its ``register_signal_handlers`` is called after everything is set up or
+            restored, its ``teardown`` at the end. Between two steps and after each epoch the
+            trainer raises ``SIGTERMException`` if its ``received_sigterm`` is true.
     """
-
-    #: Between two steps and after each epoch the trainer raises ``SIGTERMException`` if it is true.
-    received_sigterm = False
-
-    def __init__(self, trainer: L.Trainer, begin: Callable[[], None]) -> None:
-        self.register_signal_handlers = begin
-        trainer._signal_connector = self  # type: ignore[assignment]
-
-    def teardown(self) -> None:
-        """Restore nothing: signals stay held back while the last checkpoints are saved."""
+    trainer._signal_connector = connector
 
 
 # The module
@@ -327,39 +318,18 @@ class StopSignal:
 class SafeCheckpointModule(L.LightningModule):
     """A LightningModule whose checkpoints hold only plain data, and name the objects left out."""
 
-    _arguments: dict[str, Any]  # those of the class that was called, which may be a subclass
-    _inherited: set[str]  # options that a subclass's constructor passes on by itself
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        made = super().__new__(cls)
-        signature = inspect.signature(cls.__init__)
-        bound = signature.bind_partial(made, *args, **kwargs)
-        bound.apply_defaults()
-        found: dict[str, Any] = {}
-        for name, value in list(bound.arguments.items())[1:]:
-            kind = signature.parameters[name].kind
-            if kind is inspect.Parameter.VAR_KEYWORD:
-                found |= value
-            elif kind is inspect.Parameter.VAR_POSITIONAL:  # for the constructor that it overrides
-                above = inspect.signature(super(cls, made).__init__).parameters
-                found |= dict(zip(above, value, strict=False))
-            else:
-                found[name] = value
-        # Objects that LightningCLI has made stand in its config as text.
-        found |= _given_hyperparameters.get() or {}
-        made.__dict__["_arguments"] = found
-        return made
+    _inherited: Collection[str] = ()  # options that a subclass's constructor passes on by itself
 
     @property
     def attached_trainer(self) -> L.Trainer | None:
         """The trainer, or None without one; ``trainer`` would raise an error then."""
         return self._trainer
 
-    def keep_options(self, given: Mapping[str, Any], *classes: type) -> None:
-        """Keep the plain arguments of a constructor in checkpoints, and note which are objects.
+    def keep_arguments(self, *classes: type) -> None:
+        """Keep the plain arguments of the constructor that runs now in checkpoints, and note which
+        are objects.
 
         Args:
-            given: The arguments.
             classes: Those whose constructors get them; the defaults of the last one count. Of a
                 subclass with a constructor of its own, checkpoints have that one's arguments.
         """
@@ -368,10 +338,24 @@ class SafeCheckpointModule(L.LightningModule):
             for name, parameter in inspect.signature(cls).parameters.items():
                 if parameter.default is not parameter.empty:
                     defaults[name] = parameter.default
-        options = defaults | dict(given)
-        self._inherited = set()
-        if type(self).__init__ is not classes[-1].__init__:
-            self._inherited = options.keys() - self._arguments.keys()
+        options, arguments, code = dict(defaults), {}, None
+        frame = inspect.currentframe()
+        # From the constructor of the last class to that of the class that was called.
+        while frame is not None:
+            if frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is self:
+                code, (_, arguments) = frame.f_code, _get_init_args(frame)
+                options |= arguments
+            frame = frame.f_back
+        # Objects that LightningCLI has made stand in its config as text.
+        options |= _given_hyperparameters.get() or {}
+        is_own = type(self).__init__ is not classes[-1].__init__
+        # One of *args passes on what it was given.
+        if is_own and code is not None and not code.co_flags & inspect.CO_VARARGS:
+            self._inherited = options.keys() - arguments.keys()
+        self.keep_options(options, defaults)
+
+    def keep_options(self, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        """Keep the plain ones of some options in checkpoints, and note which are objects."""
         plain = {}
         self._given_as_objects = []
         for name, value in options.items():

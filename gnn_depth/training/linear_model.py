@@ -1,13 +1,10 @@
 """A linear model of the features and their means over neighbours: what a graph network must beat to
 be worth its layers."""
 
-import copy
-
 import torch
 from torch import Tensor
 
 from gnn_depth.data.base import FullBatch, GraphDataModule
-from gnn_depth.data.features import columns_differ
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics, NodeSets
 from gnn_depth.training.loggers import in_numbers
@@ -25,9 +22,8 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
     .. math:: \min_{W, b} \; L(z W + b) / L_0 + \tfrac{1}{2n} \|W\|^2, \qquad z = [x, P x, P^2 x]
 
     P takes the mean over the neighbours, L is the loss of the task, L_0 that of W = 0 and b = 0,
-    and n the number of training nodes. Each of x, P x and P^2 x has deviation 1 on them: each
-    column where columns differ by orders of magnitude, else all together. Numbers to predict that
-    the task does not scale are standardised.
+    and n the number of training nodes, on which each of x, P x and P^2 x has deviation 1. Numbers
+    to predict that the task does not scale are standardised.
 
     Returns:
         Metrics such as ``test/acc``, of the validation and the test nodes. Empty for a model of too
@@ -39,20 +35,22 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
         return {}
     batch = loader.batch
     x = batch.x
-    # Its weights of classes may be on another device.
-    task = copy.deepcopy(task)
     sets = BatchSets(batch, task)
-    train, evaluated = sets.train, sets.evaluated
-    is_small = 0 < len(train.nodes) * x.shape[1] * (1 + HOPS) <= MOST_FITTED
-    if not is_small or not x.is_floating_point() or train.targets.isnan().any():
+    rows = sets.train.nodes
+    is_small = 0 < len(rows) * x.shape[1] * (1 + HOPS) <= MOST_FITTED
+    if not is_small or not x.is_floating_point() or sets.train.targets.isnan().any():
         return {}
-    metrics = EpochMetrics(("val", "test"), task)
     means = [x.detach().float()]
     weights = batch.graph.mean_weights(torch.float32)
     for _ in range(HOPS):
         means.append(aggregate(weights, means[-1], batch.graph))
-    features = torch.cat([_scaled(block[: len(batch.y)], train.nodes) for block in means], 1)
-    metrics.add(evaluated, _fitted(task, features, train)[evaluated.nodes])
+    blocks = []
+    for block in means:
+        deviation = block[rows].std(0, correction=0).square().mean().sqrt()
+        blocks.append(block[: len(batch.y)] / torch.where(deviation > 0, deviation, 1.0))
+    metrics = EpochMetrics(("val", "test"), task)
+    outputs = _fitted(task, torch.cat(blocks, 1), sets.train)
+    metrics.add(sets.evaluated, outputs[sets.evaluated.nodes])
     return in_numbers(metrics.compute())
 
 
@@ -88,14 +86,3 @@ def _fitted(task: Task, x: Tensor, train: NodeSets) -> Tensor:
 
     optimizer.step(objective)  # type: ignore[no-untyped-call]
     return outputs(x).detach()
-
-
-def _scaled(x: Tensor, rows: Tensor) -> Tensor:
-    """Features with deviation 1 in the training rows: each column of different ones, else all."""
-    deviation, mean = torch.std_mean(x[rows], 0, correction=0)
-    if not columns_differ(x):  # such as words of a text, of which the rare ones say no more
-        size = deviation.square().mean().sqrt()
-        return x / torch.where(size > 0, size, 1.0)
-    scaled = (x - mean) / torch.where(deviation > 0, deviation, 1.0)
-    scaled[:, deviation == 0] = 0.0  # constant in training: of other rows it says nothing known
-    return scaled

@@ -6,16 +6,20 @@ processes merge by their states.
 
 import math
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
 from torchmetrics.utilities import dim_zero_cat
 
 NAN_OUTPUT = "an output of the model is NaN"
+
+Scores: TypeAlias = Float[Tensor, "rows ..."]
+Labels: TypeAlias = Int[Tensor, "rows ..."]
+Value: TypeAlias = Float[Tensor, ""]
 
 
 def predicted_classes(out: Float[Tensor, "nodes classes"]) -> Int[Tensor, "nodes"]:
@@ -91,42 +95,31 @@ class RankMetric(Metric):
         super().__init__()
         self.add_state("scores", [], dist_reduce_fx="cat")
         self.add_state("labels", [], dist_reduce_fx="cat")
-        self._is_defined = torch.ones(1, dtype=torch.bool)  # for each label, of the last compute
+        self._values = torch.zeros(1)  # of each label, of the last compute
 
-    def update(self, scores: Float[Tensor, "rows ..."], labels: Int[Tensor, "rows ..."]) -> None:
+    def update(self, scores: Scores, labels: Labels) -> None:
         self.scores.append(scores)  # type: ignore[operator, union-attr]
         self.labels.append(labels)  # type: ignore[operator, union-attr]
 
-    def compute(self) -> Float[Tensor, ""]:
+    def compute(self) -> Value:
         scores: Tensor = dim_zero_cat(self.scores)  # type: ignore[arg-type]
         labels: Tensor = dim_zero_cat(self.labels)  # type: ignore[arg-type]
-        columns = zip(
-            scores.view(len(scores), -1).unbind(-1),
-            labels.view(len(labels), -1).unbind(-1),
-            strict=True,
-        )
-        values, are_defined = [], []
-        for score, label in columns:
+        rows = len(scores)
+        values = []
+        for score, label in zip(scores.view(rows, -1).t(), labels.view(rows, -1).t(), strict=True):
             known = label >= 0  # -1 marks a row whose label is not known
-            score, label = score[known], label[known]
-            # Where a label has one value only, this may divide zero by zero; NaN has no rank.
-            value, is_defined = self.of_label(score, label)
-            values.append(value.masked_fill(score.isnan().any(), torch.nan))
-            are_defined.append(is_defined)
-        self._is_defined = torch.stack(are_defined)
-        total = torch.stack(values).where(self._is_defined, 0.0).sum()
-        return (total / self._is_defined.sum()).float()
+            values.append(self.of_label(score[known], label[known]))
+        self._values = torch.stack(values)
+        has_nan = (scores.isnan() & (labels >= 0)).any()  # which has no rank
+        return self._values.nanmean().masked_fill(has_nan, torch.nan).float()
 
     @abstractmethod
-    def of_label(
-        self, scores: Float[Tensor, "rows"], labels: Int[Tensor, "rows"]
-    ) -> tuple[Float[Tensor, ""], Bool[Tensor, ""]]:
-        """The value for a label, and whether it is defined."""
+    def of_label(self, scores: Scores, labels: Labels) -> Value:
+        """The value for a label; zero divided by zero where it is not defined."""
 
     def remark(self) -> str:
         """A note on the labels that the last value leaves out; empty if there are none."""
-        left_out = int((~self._is_defined).sum())
-        number = len(self._is_defined)
+        left_out, number = int(self._values.isnan().sum()), len(self._values)
         if left_out in (0, number):
             return ""
         return f"leaves out {left_out} of {number} labels, which {self.left_out}"
@@ -141,9 +134,7 @@ class RocAuc(RankMetric):
     undefined: ClassVar[str] = f"it needs both values of a label, or {NAN_OUTPUT}"
     left_out: ClassVar[str] = "have one value in all rows"
 
-    def of_label(
-        self, scores: Float[Tensor, "rows"], labels: Int[Tensor, "rows"]
-    ) -> tuple[Float[Tensor, ""], Bool[Tensor, ""]]:
+    def of_label(self, scores: Scores, labels: Labels) -> Value:
         ranked = scores.sort().values
         below = torch.searchsorted(ranked, scores)
         not_above = torch.searchsorted(ranked, scores, right=True)
@@ -151,7 +142,7 @@ class RocAuc(RankMetric):
         ones = labels.sum()
         zeros = len(labels) - ones
         twice_wins = (twice_mean_rank * labels).sum() - ones * (ones - 1)
-        return twice_wins.double() / (2 * ones * zeros), (ones > 0) & (zeros > 0)
+        return twice_wins.double() / (2 * ones * zeros)
 
 
 class AveragePrecision(RankMetric):
@@ -166,16 +157,14 @@ class AveragePrecision(RankMetric):
     undefined: ClassVar[str] = f"no row has the label, or {NAN_OUTPUT}"
     left_out: ClassVar[str] = "are true in no row"
 
-    def of_label(
-        self, scores: Float[Tensor, "rows"], labels: Int[Tensor, "rows"]
-    ) -> tuple[Float[Tensor, ""], Bool[Tensor, ""]]:
+    def of_label(self, scores: Scores, labels: Labels) -> Value:
         ranked, order = scores.sort()
         below = torch.searchsorted(ranked, scores)
         # The true rows among the lowest ones, from none to all.
         true_below = F.pad(labels[order].cumsum(0), (1, 0))[below]
         ones = labels.sum()
         precision = (ones - true_below).double() / (len(scores) - below)
-        return (precision * labels).sum() / ones, ones > 0
+        return (precision * labels).sum() / ones
 
 
 class MicroF1(Metric):
@@ -192,9 +181,7 @@ class MicroF1(Metric):
         super().__init__()
         self.add_state("counts", torch.zeros(3, dtype=torch.int64), dist_reduce_fx="sum")
 
-    def update(
-        self, logits: Float[Tensor, "rows labels"], labels: Int[Tensor, "rows labels"]
-    ) -> None:
+    def update(self, logits: Scores, labels: Labels) -> None:
         # Of a NaN it is false, which compute must not take for a prediction.
         predicted = (logits > 0) & (labels >= 0)  # -1 marks a label that is not known
         true = labels > 0
@@ -202,7 +189,7 @@ class MicroF1(Metric):
         both = predicted.sum() + true.sum()
         self.counts = self.counts + torch.stack([hits, both, logits.isnan().sum()])
 
-    def compute(self) -> Float[Tensor, ""]:
+    def compute(self) -> Value:
         hits, predicted_and_true, without = self.counts.double()
         return (2 * hits / predicted_and_true).masked_fill(without > 0, torch.nan).float()
 
@@ -210,7 +197,7 @@ class MicroF1(Metric):
 class _OfKnown(Metric):
     """A metric of the numbers whose target is not NaN; a mixin, listed before the metric."""
 
-    def update(self, preds: Float[Tensor, "rows ..."], target: Float[Tensor, "rows ..."]) -> None:
+    def update(self, preds: Scores, target: Scores) -> None:
         known = ~target.isnan()
         super().update(preds[known], target[known])  # type: ignore[safe-super]
 
@@ -244,7 +231,7 @@ class R2(Metric):
         zeros = torch.zeros(num_outputs, 4, dtype=torch.float64)
         self.add_state("moments", zeros, dist_reduce_fx=_merged)
 
-    def update(self, preds: Float[Tensor, "rows ..."], target: Float[Tensor, "rows ..."]) -> None:
+    def update(self, preds: Scores, target: Scores) -> None:
         if not len(target):
             return
         target = target.double().view(len(target), -1)
@@ -255,7 +242,7 @@ class R2(Metric):
         batch = _merged(rows.where(known[..., None], 0.0))
         self.moments = _merged(torch.stack([self.moments, batch]))
 
-    def compute(self) -> Float[Tensor, ""]:
+    def compute(self) -> Value:
         _, _, squares, errors = self.moments.unbind(-1)
         r2 = 1 - errors / squares
         return r2.masked_fill(squares == 0, torch.nan).mean()

@@ -72,7 +72,7 @@ def build_model(
     of_data = {option: getattr(data, attribute) for option, attribute in GIVEN_BY_DATA.items()}
     model = NodeClassifier(**of_data, **instantiate_options(known, selected))
     # In checkpoints, parts stand as a config writes them.
-    model.keep_options(of_data | options_to_config(known, selected), DeepGNN, NodeClassifier)
+    model.keep_options(of_data | options_to_config(known, selected), {})
     model.adopt(data.schema)
     return model
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import lightning as L
 import torch
@@ -17,6 +17,7 @@ from lightning.pytorch.utilities.types import (
     OptimizerLRScheduler,
 )
 from torch import Tensor
+from torch_geometric.data import Data
 
 from gnn_depth.builder import Named, build
 from gnn_depth.data.base import GraphDataModule, NodeBatch
@@ -26,15 +27,8 @@ from gnn_depth.nn.decoder import Pool
 from gnn_depth.nn.inits import DefaultInit
 from gnn_depth.nn.parts import Init
 from gnn_depth.nn.stack import DeepGNN
-from gnn_depth.ranges import Count, NonNegative, Range, in_range
+from gnn_depth.ranges import Count, NonNegative, in_range
 from gnn_depth.registry import unknown
-from gnn_depth.training.compiling import (
-    UNKNOWN,
-    Compile,
-    check_compile,
-    compile_layers,
-    fix_kernels,
-)
 from gnn_depth.training.divergence import Diverged, first_non_finite
 from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics, NodeSets
 from gnn_depth.training.lightning_internals import (
@@ -44,14 +38,10 @@ from gnn_depth.training.lightning_internals import (
 )
 from gnn_depth.training.loggers import EpochLog
 from gnn_depth.training.monitors import check_defined, check_mode
-from gnn_depth.training.optimizers import (
-    check_depth_rates,
-    decay_apart,
-    fuse,
-)
+from gnn_depth.training.optimizers import check_length, decay_apart, fuse
 from gnn_depth.training.recorded import Record, RecordedSteps
-from gnn_depth.training.resume import SeededSteps
-from gnn_depth.training.tasks import TaskFactory, class_weights, make_task
+from gnn_depth.training.resume import UNKNOWN, SeededSteps, fix_kernels
+from gnn_depth.training.tasks import TaskFactory, make_task
 
 # As LightningCLI writes it, too.
 ADAM = {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.005, "weight_decay": 5e-4}}
@@ -71,13 +61,9 @@ class NodeClassifier(SafeCheckpointModule):
         init: Initialisation of the parameters.
         optimizer: Optimizer of all parameters.
         layer_weight_decay: Weight decay of the layers' parameters; by default the optimizer's.
-        depth_lr: Divide learning rates by ``num_layers``^x; x is this number. 1.5 is the rule of
-            arXiv 2602.07494; 0 changes nothing.
         scheduler: Learning rate schedule, stepped once an epoch.
         task: Loss and metrics; by default those that fit the data's targets.
         default_task: The data's task, taken from the data.
-        class_weight: Weights of the classes in the loss: ``balanced``, by the training rows of each
-            class; or a weight for some classes by name. Probabilities are then not calibrated.
         best_metric: The metric that chooses the best epoch; by default that of the task.
         pool: For targets of whole graphs: the ``mean``, ``sum`` or ``max`` of the nodes' last
             states is decoded.
@@ -100,34 +86,32 @@ class NodeClassifier(SafeCheckpointModule):
         init: Named[Init] = DefaultInit(),  # noqa: B008  (holds no state)
         optimizer: Named[OptimizerCallable] = ADAM,
         layer_weight_decay: NonNegative | None = None,
-        depth_lr: Annotated[float, Range(0, 10)] = 0.0,
         scheduler: Named[LRSchedulerCallable] | None = None,
         task: Named[TaskFactory] | None = None,
         default_task: str = "multiclass",
-        class_weight: Literal["balanced"] | dict[str, float] | None = None,
         best_metric: str | None = None,
         pool: Pool = "mean",
-        compile: Compile = "off",
+        compile: Literal["on", "off"] | bool = "off",
         record: Record = "auto",
         **stack_options: Any,
     ) -> None:
-        given = {**locals(), **stack_options}
-        for name in ("self", "stack_options", "__class__"):
-            given.pop(name, None)
         super().__init__()
-        self.keep_options(given | self._arguments, DeepGNN, NodeClassifier)
+        self.keep_arguments(DeepGNN, NodeClassifier)
         self.task = make_task(task, default_task, num_classes)
         if best_metric is not None:
             self.task.choose_best(best_metric)
-        self.class_weight = class_weight
         self.stack = DeepGNN(in_channels, num_classes, init=init, **stack_options)
-        check_compile(compile, self.stack)
+        self.compiles = compile in ("on", True)  # YAML reads an unquoted on as a boolean
+        dropout = self.stack.graph_dropout
+        if self.compiles and dropout.p:
+            raise ValueError(
+                f"compile on: {type(dropout).__name__} changes the graph in every step, so layers "
+                "would be compiled again. Choose compile off, or graph_dropout none."
+            )
         self.optimizer: OptimizerCallable = build("optimizer", optimizer)
         self.layer_weight_decay = layer_weight_decay
-        self.depth_lr = depth_lr
         self.scheduler: LRSchedulerCallable | None = scheduler and build("scheduler", scheduler)
         self.pool = pool
-        self.compiling = compile
         #: What the model expects of data; None before it was trained.
         self.schema: Schema | None = None
         self.kernels: str | None = UNKNOWN
@@ -140,36 +124,21 @@ class NodeClassifier(SafeCheckpointModule):
         self._sets: BatchSets | None = None
 
     def forward(
-        self,
-        batch: NodeBatch | Tensor,
-        edge_index: Graph | Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        edge_attr: Tensor | None = None,
-        node_to_graph: Tensor | None = None,
+        self, batch: NodeBatch | Tensor | Data, edge_index: Graph | Tensor | None = None
     ) -> Tensor:
         """Outputs, such as class scores (logits), shape (rows, outputs).
 
         Args:
-            batch: A batch, with an output for each row of ``batch.y``; or the features of nodes,
-                shape (nodes, features), with an output for each node.
+            batch: A batch; or features of nodes, or a ``Data`` of PyTorch Geometric. There is an
+                output for each node, or for each graph if the data has a target for each.
             edge_index: Beside features: the edges, shape (2, edges), or a graph.
-            edge_weight: Weights of the edges.
-            edge_attr: Features of the edges.
-            node_to_graph: The graph of each node; then there is an output for each graph.
         """
-        if isinstance(batch, Tensor):
-            if edge_index is None:
-                raise ValueError("features need edges: model(x, edge_index).")
-            x, graph, read = batch, edge_index, None
-            if not isinstance(graph, Graph):
-                graph = Graph(
-                    graph, len(x), node_to_graph, edge_weight=edge_weight, edge_attr=edge_attr
-                )
-            per_graph = graph.node_to_graph is not None
-        else:
-            x, graph, read, per_graph = batch.x, batch.graph, batch.read, batch.per_graph
+        per_graph = self.schema is not None and self.schema.per_graph
+        inputs: tuple[Any, ...] = (batch, edge_index, None)
+        if isinstance(batch, NodeBatch):
+            per_graph, inputs = batch.per_graph, (batch.x, batch.graph, batch.read)
         pool = self.pool if per_graph else None
-        return self.stack(x, graph, read, pool)
+        return self.stack(*inputs, pool)
 
     def chance(self, metric: str) -> float | None:
         """The highest value that a metric has for a constant prediction, on the test nodes or else
@@ -204,8 +173,6 @@ class NodeClassifier(SafeCheckpointModule):
         self.schema = schema = self.task.read_schema(schema)
         if schema.targets_scaling:
             self.task.scale_targets(schema.targets_scaling)
-        if self.class_weight is not None:
-            self.task.weigh(class_weights(self.class_weight, schema))
 
     def read_schema(self, checkpoint: Mapping[str, Any]) -> None:
         """Take over the schema of a checkpoint, if it has one."""
@@ -242,7 +209,13 @@ class NodeClassifier(SafeCheckpointModule):
 
     def on_train_start(self) -> None:
         self.kernels = fix_kernels(self.kernels, self.trainer.strategy.root_device)
-        compile_layers(self.compiling, self.stack, self.trainer)
+        if self.compiles:
+            if not getattr(self.trainer.train_dataloader, "shared", True):
+                raise MisconfigurationException(
+                    "compile on: a graph that is divided among processes cannot be compiled for. "
+                    "Choose compile off."
+                )
+            self.stack.compile_layers()
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
         train = self._sets_of(batch).train
@@ -314,27 +287,16 @@ class NodeClassifier(SafeCheckpointModule):
             own for own in (self.epoch_log, self.seeded_steps, self.recorded) if own not in here
         ]
 
-    def on_validation_model_zero_grad(self) -> None:
-        # The optimizer has a list of the parameters; super walks all modules.
-        for optimizer in self.trainer.optimizers:
-            optimizer.zero_grad()
-
     def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = self.optimizer(self.parameters())
         if self.layer_weight_decay is not None:
             decay_apart(optimizer, set(self.stack.layers.parameters()), self.layer_weight_decay)
-        if self.depth_lr:
-            # Beside a remedy it is a control: does the remedy help because it makes steps smaller?
-            factor = len(self.stack.layers) ** -self.depth_lr
-            for group in optimizer.param_groups:
-                group["lr"] = group["lr"] * factor
         fuse(optimizer)
         if self.scheduler is None:
             return optimizer
-        rates = [group["lr"] for group in optimizer.param_groups]
         schedule = self.scheduler(optimizer)
-        if self.depth_lr:
-            check_depth_rates(schedule, optimizer, rates)
+        if self.attached_trainer is not None:
+            check_length(schedule, self.trainer.max_epochs)
         config: LRSchedulerConfigType = {"scheduler": schedule}
         if isinstance(schedule, ReduceLROnPlateau):
             names = self.task.directions()

@@ -10,16 +10,13 @@ from typing import Any
 
 import lightning as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
-from lightning.pytorch.cli import ReduceLROnPlateau
+from lightning.pytorch.callbacks import EarlyStopping
 from torch import Tensor
 
 from gnn_depth.builder import PartChoice
 from gnn_depth.data.checks import SPLITS
 from gnn_depth.registry import registered
 from gnn_depth.training.tasks import Task
-
-WATCHERS = ("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau")
 
 
 def mode_of(monitor: str, task: Task | None = None) -> str | None:
@@ -52,41 +49,13 @@ def with_modes(chosen: Any) -> Any:
         return [with_modes(each) for each in chosen]
     if isinstance(chosen, dict):
         return {key: with_modes(each) for key, each in chosen.items()}
-    if not isinstance(chosen, PartChoice):
+    if not isinstance(chosen, PartChoice) or "mode" not in chosen.part.options:
         return chosen
-    # Without its class, which is not imported for --help, the written name has to do.
-    names = {chosen.part.class_name}
-    names |= {cls.__name__ for cls in getattr(chosen.part.cls, "__mro__", ())}
     given = chosen.options
-    if names.isdisjoint(WATCHERS) or not isinstance(given.get("monitor"), str):
+    mode = _right_mode(chosen.part.class_name, given.get("monitor"), given.get("mode"))
+    if mode is None:
         return chosen
-    mode = _right_mode(chosen.part.class_name, given["monitor"], given.get("mode"))
-    if mode is None or "mode" not in chosen.part.options:
-        return chosen
-    return PartChoice(chosen.part, {**given, "mode": mode})
-
-
-def _right_mode(
-    watcher: str, monitor: str, mode: str | None, task: Task | None = None
-) -> str | None:
-    """The mode in which a metric must be watched; None if it is not known.
-
-    Raises:
-        MisconfigurationException: The mode is another one, or there is no such metric.
-    """
-    split, underscore, name = monitor.partition("_")
-    if underscore and split in SPLITS:  # as other libraries write it
-        raise MisconfigurationException(
-            f"{watcher}: there is no metric {monitor!r}. Did you mean '{split}/{name}'?"
-        )
-    right = mode_of(monitor, task)
-    if right is not None and mode not in (None, right):
-        better = {"max": "larger", "min": "smaller"}[right]
-        raise MisconfigurationException(
-            f"{watcher} watches {monitor}, of which {better} is better, in mode {mode!r}: "
-            f"use mode {right}."
-        )
-    return right
+    return PartChoice(chosen.part, {"mode": mode, **given})
 
 
 def check_mode(watcher: object, task: Task) -> None:
@@ -95,10 +64,26 @@ def check_mode(watcher: object, task: Task) -> None:
     Raises:
         MisconfigurationException: Its mode is the wrong one.
     """
-    if not isinstance(watcher, EarlyStopping | ModelCheckpoint | ReduceLROnPlateau):
-        return
-    if watcher.monitor is not None:
-        _right_mode(type(watcher).__name__, watcher.monitor, watcher.mode, task)
+    monitor, mode = getattr(watcher, "monitor", None), getattr(watcher, "mode", None)
+    _right_mode(type(watcher).__name__, monitor, mode, task)
+
+
+def _right_mode(watcher: str, monitor: Any, mode: Any, task: Task | None = None) -> str | None:
+    """The mode in which a metric must be watched; None if nothing is known of it.
+
+    Raises:
+        MisconfigurationException: The mode is another one.
+    """
+    if not isinstance(monitor, str):
+        return None
+    right = mode_of(monitor, task)
+    if {mode, right} == {"min", "max"}:
+        better = {"max": "larger", "min": "smaller"}[str(right)]
+        raise MisconfigurationException(
+            f"{watcher} watches {monitor}, of which {better} is better, in mode {mode!r}: "
+            f"use mode {right}."
+        )
+    return right
 
 
 def check_defined(trainer: L.Trainer, values: Mapping[str, Tensor], task: Task) -> None:

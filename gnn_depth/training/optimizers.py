@@ -1,13 +1,12 @@
-"""Try an optimizer before training, fuse it, and give the layers a weight decay of their own."""
+"""Fuse an optimizer, give the layers a weight decay of their own, and compare the length of a
+schedule."""
 
 import itertools
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable, ReduceLROnPlateau
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor, nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
@@ -20,58 +19,16 @@ FUSED = (Adagrad, Adam, AdamW, SGD)  # optimizers that torch has in a fused form
 FUSED_KINDS = set(
     itertools.product((torch.float32, torch.float64), ("cpu", "cuda"), (torch.strided,))
 )
-REHEARSED = 10_000  # rehearse tries at most so many epochs; they take less than a second
 
 
-def rehearse(
-    optimizer: OptimizerCallable,
-    scheduler: LRSchedulerCallable | None,
-    epochs: int | None,
-) -> None:
-    """Try an optimizer and a learning rate schedule on a dummy weight, before the training.
-
-    Some options fail only in a step of the optimizer, and a schedule that is too short fails only
-    in its last epochs; a warning names one of another length. Optimizers from outside torch are not
-    tried.
-
-    Args:
-        optimizer: Makes the optimizer.
-        scheduler: Makes the schedule, which steps once an epoch; None for a constant rate.
-        epochs: Number of epochs; None if the training has no end.
-
-    Raises:
-        MisconfigurationException: One of them fails.
-    """
-    # A matrix: some optimizers, such as Adafactor, treat vectors otherwise.
-    weight = nn.Parameter(torch.zeros(2, 2))
-    weight.grad = torch.zeros(2, 2)
-    what = "model.optimizer"  # what is tried, for the error message
-    try:
-        made = optimizer([weight])
-        if not type(made).__module__.startswith("torch."):
-            return
-        what = "model.scheduler"
-        schedule: Any = scheduler and scheduler(made)
-        what = f"model.optimizer {type(made).__name__}"
-        made.step(lambda: 0.0)  # LBFGS needs a function that computes the loss
-        if scheduler is None:
-            return
-        length = LENGTHS.get(type(schedule).__name__, "")
-        if epochs is not None and getattr(schedule, length, epochs) != epochs:
-            rank_zero_only(log.warning)(
-                f"{type(schedule).__name__} has {length} {getattr(schedule, length)}, and the "
-                f"training {epochs} epochs: without {length} it is as long as trainer.max_epochs."
-            )
-        arguments = []
-        if isinstance(schedule, ReduceLROnPlateau):
-            arguments = [0.0]  # the value of the metric that it watches
-        for epoch in range(1, min(epochs or 1, REHEARSED) + 1):
-            what = f"model.scheduler {type(schedule).__name__}, in epoch {epoch} of {epochs},"
-            schedule.step(*arguments)
-    except Exception as error:
-        raise MisconfigurationException(
-            f"{what} fails with these options ({type(error).__name__}: {error})."
-        ) from error
+def check_length(schedule: Any, epochs: int | None) -> None:
+    """Warn of a learning rate schedule that is longer or shorter than a training with an end."""
+    name = LENGTHS.get(type(schedule).__name__, "")
+    if epochs != -1 and getattr(schedule, name, epochs) != epochs:
+        rank_zero_only(log.warning)(
+            f"{type(schedule).__name__} has {name} {getattr(schedule, name)}, and the training "
+            f"{epochs} epochs: without {name} it is as long as trainer.max_epochs."
+        )
 
 
 def decay_apart(optimizer: Optimizer, layers: set[nn.Parameter], weight_decay: float) -> None:
@@ -89,30 +46,6 @@ def decay_apart(optimizer: Optimizer, layers: set[nn.Parameter], weight_decay: f
         groups.append(group | {"params": of_layers, "weight_decay": weight_decay})
         groups.append(group | {"params": others})
     optimizer.param_groups = [group for group in groups if group["params"]]
-
-
-def check_depth_rates(schedule: Any, optimizer: Optimizer, rates: Sequence[float]) -> None:
-    """Refuse a schedule that undoes the option ``depth_lr``, in part or as a whole.
-
-    Args:
-        schedule: The learning rate schedule.
-        optimizer: The optimizer that it was made for.
-        rates: The learning rates of the groups before.
-
-    Raises:
-        MisconfigurationException: It sets rates of its own, or does not go as low.
-    """
-    kind = type(schedule).__name__
-    # A schedule that multiplies the rates keeps those that it found as the initial ones; one that
-    # waits for a plateau keeps none, and changes nothing yet.
-    initial = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
-    floor = max([getattr(schedule, "eta_min", 0.0), *getattr(schedule, "min_lrs", [])])
-    if initial != rates or floor > min(rates):
-        raise MisconfigurationException(
-            f"depth_lr makes the learning rate {min(rates):.3g}, but {kind} sets its own, or does "
-            f"not go below {floor:.3g}: give its eta_min or min_lr a smaller number, or choose "
-            "another schedule."
-        )
 
 
 def fuse(optimizer: Optimizer) -> None:

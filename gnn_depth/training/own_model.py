@@ -49,8 +49,10 @@ class ModuleStack(nn.Module):
         return list(layers_of(self.module, None).values())
 
     def forward(
-        self, x: Tensor, graph: Graph, read: int | None = None, pool: Pool | None = None
+        self, x: Tensor, graph: Graph | Tensor, read: int | None = None, pool: Pool | None = None
     ) -> Tensor:
+        if isinstance(graph, Tensor):
+            graph = Graph(graph, len(x))
         of_edges = {}
         for name in OF_EDGES:
             value = getattr(graph, name)

@@ -5,7 +5,6 @@ import logging
 import math
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,8 +46,6 @@ from gnn_depth.training.resume import ENDS
 
 log = logging.getLogger(__name__)
 
-OF_BEST = ("epoch", "metrics", "weights")  # attributes of a BestEpoch in checkpoints
-
 
 @dataclass
 class BestEpoch:
@@ -59,38 +56,10 @@ class BestEpoch:
     validation loss that is not finite: the largest of NaN scores is always class 0.
     """
 
-    monitor: str = "val/acc"
-    lower_is_better: bool = False
+    value: float = -math.inf  # of the metric, negative where the lowest is the best
     epoch: int | None = None  # counted from 0; None before the first validation
     metrics: dict[str, float] = field(default_factory=dict)  # all that were logged in that epoch
     weights: dict[str, Tensor] = field(default_factory=dict)
-    _exchanged: bool = False  # True if a callback exchanges weights for the validation
-
-    def see(self, epoch: int, metrics: Mapping[str, Tensor], trainer: L.Trainer) -> None:
-        """Compare an epoch that has just been validated with the best one so far."""
-        value = float(metrics.get(self.monitor, math.nan))
-        if math.isnan(value) or not math.isfinite(metrics.get("val/loss", 0.0)):
-            return
-        if self.epoch is not None:
-            gain = value - self.metrics[self.monitor]
-            if self.lower_is_better:
-                gain = -gain
-            if not gain > 0:  # of equal epochs the first counts
-                return
-        self.epoch, self.metrics = epoch, in_numbers(metrics)
-        # Copies in memory: writing a file in every better epoch would take its time.
-        self.weights, exchanged = measured_weights(trainer)
-        if exchanged and not self._exchanged:
-            rank_zero_only(log.warning)(
-                "a callback exchanges the weights for the validation, as averaging does: metrics, "
-                "best.ckpt and predictions are of the weights that it puts in place."
-            )
-            self._exchanged = True
-
-    def complete(self, epoch: int, metrics: Mapping[str, Tensor]) -> None:
-        """Add metrics that were not known yet when the epoch was validated."""
-        if self.epoch == epoch:
-            self.metrics = self.metrics | in_numbers(metrics)
 
 
 class RunRecorder(L.Callback):
@@ -115,10 +84,15 @@ class RunRecorder(L.Callback):
     Attributes:
         folder: The run's folder, as an absolute path: a part may change the working directory. None
             before it is made.
-        shown: The folder as messages name it, from the working directory in which the run began.
         best: The best epoch so far.
+        monitor: The metric that chooses it.
         result: What ``result.json`` says.
     """
+
+    folder: Any = None
+    _lock: int | None = None
+    monitor = "val/acc"
+    lower_is_better = False
 
     @in_range
     def __init__(
@@ -129,18 +103,23 @@ class RunRecorder(L.Callback):
         save_every_epochs: Count | None = None,
     ) -> None:
         self.root = root
-        self._started_in = Path.cwd()  # a part may leave it
         self.name = name
-        self.folder: Path | None = None
-        self.shown: Path | None = None
         self.best = BestEpoch()
         self.save_every_minutes = save_every_minutes
         self.save_every_epochs = save_every_epochs
         self.result: dict[str, Any] = {}
+        self._root = Path(root).absolute()  # a part may leave the working directory
         self._last: dict[str, Tensor] = {}  # metrics of the epoch, also of one that goes on
         self._ended: dict[str, Any] | None = None
-        self._is_cut = False
-        self._lock: int | None = None
+        self._is_cut = self._exchanges = False
+
+    @property
+    def shown(self) -> Path:
+        """The folder as messages name it: from the working directory, if it is below that."""
+        found: Path = self.folder or self._root
+        if found.is_relative_to(Path.cwd()):
+            return found.relative_to(Path.cwd())
+        return found
 
     def open(
         self,
@@ -160,12 +139,9 @@ class RunRecorder(L.Callback):
         name = self.name or name
         # Only the first process makes a folder; setup tells the others which.
         first = getattr(rank_zero_only, "rank", 0) == 0
-        self.shown = origin.folder or Path(self.root)
-        self.folder = self._started_in / self.shown
+        self.folder = (origin.folder or self._root).absolute()
         if origin.folder is None and first:
-            root = self.folder
-            self.folder = new_run_folder(root, name)
-            self.shown /= self.folder.relative_to(root)
+            self.folder = new_run_folder(self._root, name)
         self.result = {
             "format": FORMAT,
             "status": "running",
@@ -191,7 +167,7 @@ class RunRecorder(L.Callback):
         return in_numbers(self._last)
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if self.folder is None:
+        if stage != "fit":
             return
         self.folder = Path(trainer.strategy.broadcast(str(self.folder)))
         # Before another callback changes the weights, as one that averages them does: a longer
@@ -200,10 +176,10 @@ class RunRecorder(L.Callback):
         trainer.callbacks = [first, *trainer.callbacks]  # type: ignore[attr-defined]
         task: Any = getattr(pl_module, "task", None)
         if task is not None:  # a class of the user's has none, and may log val/acc
-            self.best.monitor, self.best.lower_is_better = f"val/{task.best}", task.lower_is_better
+            self.monitor, self.lower_is_better = f"val/{task.best}", task.lower_is_better
         device = trainer.strategy.root_device
         self.result |= {
-            "monitor": self.best.monitor,
+            "monitor": self.monitor,
             "metric": getattr(type(task), "best", "acc"),  # whatever chooses the best epoch
             "num_parameters": sum(p.numel() for p in pl_module.parameters()),
             "device": device.type,
@@ -213,7 +189,7 @@ class RunRecorder(L.Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         schema = getattr(pl_module, "schema", None)
-        if schema is not None and self.folder is not None and trainer.is_global_zero:
+        if schema is not None and trainer.is_global_zero:
             write_atomically(self.folder / "schema.yaml", schema.text())
         resume_epoch(trainer)
         for logger in trainer.loggers:
@@ -231,7 +207,7 @@ class RunRecorder(L.Callback):
             # Lightning keeps them, and an epoch without validation would have those of another.
             trainer.callback_metrics.clear()
         # The first hook after schedules and all callbacks are done with the previous epoch.
-        if self.folder is not None and self._is_due(trainer):
+        if self._is_due(trainer):
             self._save_checkpoints(trainer)
 
     def _is_due(self, trainer: L.Trainer) -> bool:
@@ -242,26 +218,41 @@ class RunRecorder(L.Callback):
         return bool(trainer.strategy.broadcast(done > 0 and is_due))
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if not trainer.sanity_checking:
-            self._last = dict(trainer.callback_metrics)
-            self.best.see(trainer.current_epoch, self._last, trainer)
+        if trainer.sanity_checking:
+            return
+        self._last = dict(trainer.callback_metrics)
+        value = float(self._last.get(self.monitor, math.nan))
+        if self.lower_is_better:
+            value = -value
+        # Not greater: worse, as good as an earlier one, or NaN.
+        is_finite = math.isfinite(self._last.get("val/loss", 0.0))
+        if not (is_finite and value > self.best.value):
+            return
+        # Copies in memory: writing a file in every better epoch would take its time.
+        weights, exchanges = measured_weights(trainer)
+        self.best = BestEpoch(value, trainer.current_epoch, in_numbers(self._last), weights)
+        if exchanges and not self._exchanges:
+            rank_zero_only(log.warning)(
+                "a callback exchanges the weights for the validation, as averaging does: metrics, "
+                "best.ckpt and predictions are of the weights that it puts in place."
+            )
+            self._exchanges = True
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._last = dict(trainer.callback_metrics)
-        self.best.complete(trainer.current_epoch, self._last)
+        if self.best.epoch == trainer.current_epoch:  # with what its validation did not know yet
+            self.best.metrics |= in_numbers(self._last)
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         # Lightning ends an epoch that max_steps cuts short as if it were whole: a longer training
         # goes on from here.
-        is_over = 0 <= trainer.max_steps <= trainer.global_step
-        if self.folder and is_over and not trainer.is_last_batch:
+        if 0 <= trainer.max_steps <= trainer.global_step and not trainer.is_last_batch:
             self._save_checkpoints(trainer)
             self._is_cut = True
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self.folder is not None:
-            self._close(trainer, "finished")
-            self._release()
+        self._write_result(trainer, "finished")
+        self._release()
 
     def save_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Save the checkpoints of the end: a run that is marked finished has them."""
@@ -273,8 +264,6 @@ class RunRecorder(L.Callback):
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
     ) -> None:
-        if self.folder is None:
-            return
         status = "failed"
         # Saving waits for all processes. They agree on stopping for a signal, but after another
         # exception in one the others may never arrive.
@@ -288,13 +277,12 @@ class RunRecorder(L.Callback):
         self.result["reason"] = str(exception) or type(exception).__name__
         if status == "failed" and isinstance(exception, SystemExit):
             self.result["reason"] = f"a part or callback ended the program: {exception!r}"
-        self._close(trainer, status)
+        self._write_result(trainer, status)
         if saves and status != "failed":
             self._save_checkpoints(trainer)
         self._release()
 
-    def _close(self, trainer: L.Trainer, status: str) -> None:
-        assert self.folder is not None
+    def _write_result(self, trainer: L.Trainer, status: str) -> None:
         module: Any = trainer.lightning_module
         metrics = self.last_metrics
         for name, value in self.best.metrics.items():
@@ -328,13 +316,12 @@ class RunRecorder(L.Callback):
                 logger.log_result(self.result)
 
     def _release(self) -> None:
-        if self._lock is not None and self.folder is not None:
+        if self._lock is not None:
             (self.folder / LOCK).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = None
 
     def _save_checkpoints(self, trainer: L.Trainer) -> None:
-        assert self.folder is not None
         last = self.folder / "checkpoints" / "last.ckpt"
         # In a cut epoch the loops look complete at the end: the file of before stays.
         if not self._is_cut:
@@ -351,12 +338,8 @@ class RunRecorder(L.Callback):
             save_whole_epoch(checkpoint["loops"])
 
     def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = {name: getattr(self.best, name) for name in OF_BEST}
-        state["last"] = {name: value.detach().cpu() for name, value in self._last.items()}
-        state["ended"] = self._ended
-        return state
+        last = {name: value.detach().cpu() for name, value in self._last.items()}
+        return {"best": vars(self.best), "last": last, "ended": self._ended}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        for name in OF_BEST:
-            setattr(self.best, name, state_dict[name])
-        self._last = state_dict["last"]
+        self.best, self._last = BestEpoch(**state_dict["best"]), state_dict["last"]

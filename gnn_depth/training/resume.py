@@ -1,28 +1,32 @@
-"""Stop a training at a point where it can be resumed, and resume it with the same random
-numbers."""
+"""Stop a training at a point where it can be resumed, and resume it with the same random numbers
+and kernels."""
 
 import hashlib
 import random
 import signal
+import sys
 from typing import Any
 
 import lightning as L
 import numpy as np
 import torch
 from lightning.pytorch.callbacks import Timer
+from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from gnn_depth.data.base import NodeBatch
+from gnn_depth.nn import native
 from gnn_depth.signals import LATE, DeferredSignals
 from gnn_depth.training.lightning_internals import (
-    StopSignal,
     keep_order_of_gradients,
+    replace_signal_handlers,
     take_time_limits,
     trains_on_full_batch,
 )
 
 # Options of the trainer that decide when a training ends.
 ENDS = ("max_epochs", "max_steps", "min_epochs", "min_steps", "callbacks")
+UNKNOWN = "unknown"  # in place of the key of a training's kernels, before it begins
 TIME_IS_UP = 1000  # stands for the time limit; larger than any signal's number
 
 
@@ -86,6 +90,35 @@ class SeededSteps(L.Callback):
         self.seed = state_dict["seed"]
 
 
+def fix_kernels(before: str | None, device: torch.device) -> str | None:
+    """Choose the kernels of a training that begins or goes on: those of a resumed training's
+    checkpoint, if they are available.
+
+    Args:
+        before: The key of the checkpoint's kernels (see
+            :func:`gnn_depth.nn.native.available_for`), None for PyTorch alone; ``UNKNOWN`` if the
+            training begins.
+        device: Where it trains.
+
+    Returns:
+        The key.
+    """
+    if before is None:
+        # It began on PyTorch alone, from which the kernels differ in the last bits.
+        native.use(False)
+    key = native.available_for(device)
+    if before not in (UNKNOWN, key):
+        now = f"{key}: another compiler, processor or version of this package"
+        if key is None:
+            now = f"PyTorch alone ({native.why_not(device) or 'they are switched off'})"
+        rank_zero_only(print)(
+            f"this run began on native kernels {before}, and continues on {now}; numbers may "
+            "differ in their last bits",
+            file=sys.stderr,
+        )
+    return key
+
+
 class SafeStop(L.Callback):
     r"""After a signal, stop training where it can be resumed, in all processes at the same step.
 
@@ -95,21 +128,26 @@ class SafeStop(L.Callback):
     limit such as ``max_time`` ends the training the same way.
     """
 
+    received_sigterm = False  # Lightning's name: true if the training is to stop here
+
     def __init__(self, kept: DeferredSignals) -> None:
         self.kept = kept
         self._number = 0
         self._limits: list[tuple[Timer, float]] = []
 
     def replace(self, trainer: L.Trainer) -> None:
-        """Replace Lightning's own handlers, which communicate with the other processes in the
-        middle of a step."""
+        """Take the place of Lightning's own handlers and time limits."""
         self._limits = take_time_limits(trainer)
         callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        self._signal = StopSignal(trainer, self._hold_signals)
         callbacks.insert(0, self)
+        replace_signal_handlers(trainer, self)
 
-    def _hold_signals(self) -> None:
+    def register_signal_handlers(self) -> None:
+        """Hold signals back from now on, where Lightning would install its handlers."""
         self.kept.holding = True
+
+    def teardown(self, *_: Any, **__: Any) -> None:
+        """Restore nothing: signals stay held back while the last checkpoints are saved."""
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         # The end of the epoch follows the last batch; gradients that wait for more batches are in
@@ -145,4 +183,4 @@ class SafeStop(L.Callback):
         is_complete = is_complete or 0 <= trainer.max_steps <= trainer.global_step
         if number and not is_complete:  # else the training ends here anyway
             self._number = number
-            self._signal.received_sigterm = self.kept.saving = True
+            self.received_sigterm = self.kept.saving = True

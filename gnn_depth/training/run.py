@@ -8,7 +8,6 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
@@ -35,7 +34,7 @@ from gnn_depth.builder import (
     is_plain_value,
     options_to_config,
 )
-from gnn_depth.config_file import read_config
+from gnn_depth.config_file import Source, read_config
 from gnn_depth.data.base import GraphDataModule, NodeDataModule, fingerprint
 from gnn_depth.data.source import GraphSource
 from gnn_depth.data.transforms import generators_kept
@@ -56,7 +55,6 @@ from gnn_depth.training.models import (
     trainer_options,
 )
 from gnn_depth.training.module import NodeClassifier
-from gnn_depth.training.optimizers import rehearse
 from gnn_depth.training.own_model import ModuleClassifier
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import report
@@ -80,31 +78,6 @@ REFUSED: dict[type[L.Callback], str] = {
     LearningRateFinder: "sets an attribute lr of the model; here the rate is the optimizer's: "
     "compare values of model.optimizer.lr in a sweep.",
 }
-
-
-@dataclass(frozen=True, eq=False)
-class RunConfig:
-    """Everything that a run consists of, except the data.
-
-    Attributes:
-        model: The model, with its initial weights: a :class:`NodeClassifier`, or any
-            LightningModule that takes the batches of the data; it is trained without checks.
-        trainer: Made by :func:`make_trainer` with this recorder.
-        recorder: The callback that keeps the run's folder.
-        resolved: The config with every default, as plain values: its sections ``model``, ``data``,
-            ``trainer``, ``run`` and so on.
-        name: The run's name, if its recorder has none.
-        checkpoint: The checkpoint from which the training resumes, if any.
-        origin: The sweep that the run belongs to, if any.
-    """
-
-    model: Any
-    trainer: L.Trainer
-    recorder: RunRecorder
-    resolved: Mapping[str, Any]
-    name: str
-    checkpoint: Path | None = None
-    origin: Origin | None = None
 
 
 def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None) -> L.Trainer:
@@ -159,10 +132,6 @@ def check_training(options: Mapping[str, Any], model: NodeClassifier) -> None:
     for name in ("max_epochs", "max_steps", "limit_train_batches"):
         if options.get(name) == 0:
             raise MisconfigurationException(f"nothing would be trained: trainer.{name} is 0.")
-    epochs = options.get("max_epochs")
-    if epochs == -1:
-        epochs = None
-    rehearse(model.optimizer, model.scheduler, epochs)
     model.configure_optimizers()  # fails now rather than in the run
 
 
@@ -175,43 +144,87 @@ def title(model: L.LightningModule, data: L.LightningDataModule) -> str:
     return f"{len(layers)} layers of {type(layers[0]).__name__} on {name}"
 
 
-def run(config: RunConfig, data: GraphDataModule) -> Run:
+def run(
+    model: Any,
+    data: Any,
+    trainer: L.Trainer,
+    recorder: RunRecorder,
+    resolved: Mapping[str, Any],
+    name: str,
+    checkpoint: Path | None = None,
+    origin: Origin | None = None,
+) -> Run:
     """Train a model on data: check everything, make the run's folder, train, and report.
 
     Nothing is written before all checks have passed. Afterwards the model has the weights of the
     best epoch.
+
+    Args:
+        model: The model, with its initial weights: a :class:`NodeClassifier`, or any
+            LightningModule that takes the batches of the data; it is trained without checks.
+        data: A :class:`GraphDataModule`; for a model of the user's, any LightningDataModule.
+        trainer: Made by :func:`make_trainer` with this recorder. Loggers that the user chose are
+            kept; with ``trainer.logger`` false there are none.
+        recorder: The callback that keeps the run's folder.
+        resolved: The config with every default, as plain values: its sections ``model``, ``data``,
+            ``trainer``, ``run`` and so on.
+        name: The run's name, if its recorder has none.
+        checkpoint: The checkpoint from which the training resumes, if any.
+        origin: The sweep that the run belongs to, if any.
 
     Raises:
         ValueError: Something that was asked for does not fit.
         MisconfigurationException: Options of the trainer do not fit.
         Diverged: The loss became NaN or infinite; the run's folder says so too.
     """
-    trainer, model, recorder = config.trainer, config.model, config.recorder
     is_own = not isinstance(model, NodeClassifier)
     if not is_own:
-        _check(config, data)
-    if not trainer.fast_dev_run:  # type: ignore[attr-defined]
-        _open_folder(config, data)
+        check_parts(model.stack, model.hparams["in_channels"])
+        callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
+        for callback in callbacks:
+            for cls, why in REFUSED.items():
+                if isinstance(callback, cls):
+                    raise MisconfigurationException(f"{cls.__name__} {why}")
+        check_training(resolved["trainer"], model)
+        # Its batches depend on the number of processes.
+        data.trainer = trainer
+        data.train_dataloader()  # raises if its batches cannot be shared among the processes
+
+    plugins, resumes = plugin_versions(resolved), None
+    heading, sha256 = title(model, data), "unknown"  # of a DataModule of the user's
+    if isinstance(data, GraphDataModule):
+        heading, sha256 = f"{heading}\n  {data.about}", data.checksum
+        # Every checkpoint records which data its model was trained on, and with which plugins.
+        of_data = {"sha256": sha256, "plugins": plugins}
+        if not resolved["data"].get("given_in_python"):
+            of_data["data"] = resolved["data"]
+        data.save_hyperparameters(of_data, logger=False)
+    if origin is None:  # the run stands alone
+        facts = {"identity": identity(resolved, sha256), "data_sha256": sha256, "plugins": plugins}
+        origin = Origin(facts)
+    if checkpoint is not None:
+        origin.facts["resumed_from"] = str(checkpoint)
+        resumes = checkpoint.resolve().parents[1]
+    loggers = recorder.open(resolved, name, origin, resumes)
+    if resolved["trainer"].get("logger") is not False:
+        trainer.loggers = [*loggers, *trainer.loggers]
     if trainer.progress_bar_callback is not None:
-        heading = title(model, data)
-        if isinstance(data, GraphDataModule):
-            heading += f"\n  {data.about}"
         rank_zero_only(print)(heading, file=sys.stderr)
+
     # VerifiedCheckpoints, too, reads checkpoints as data only: no code in them is run.
     before = native.use(True)  # a training that is resumed may use what it began with instead
     try:
-        trainer.fit(model, datamodule=data, ckpt_path=config.checkpoint, weights_only=True)
+        trainer.fit(model, datamodule=data, ckpt_path=checkpoint, weights_only=True)
     finally:
         native.use(before)
-    if not is_own and recorder.best.weights:
-        model.load_state_dict(recorder.best.weights)  # those of the last epoch may be worse
-    if recorder.folder is None or is_own:  # of fast_dev_run, or of a class of the user's
+    if is_own:
         return Run(recorder.folder, model, data)
+    if recorder.best.weights:
+        model.load_state_dict(recorder.best.weights)  # those of the last epoch may be worse
 
-    @cache
     def make_report() -> str:
         # What costs seconds is not done in each of several processes, or after the data changed.
-        if trainer.world_size > 1 or data.checksum != data.hparams["sha256"]:
+        if trainer.world_size > 1 or data.checksum != sha256:
             return report(recorder, model, {})
         linear: dict[str, float] = {}
         try:
@@ -220,7 +233,7 @@ def run(config: RunConfig, data: GraphDataModule) -> Run:
             log.warning("there is no linear model to compare with: %s", error)
         return report(recorder, model, linear) + reading(finished)
 
-    finished = Run(recorder.folder, model, data, make_report)
+    finished = Run(recorder.folder, model, data, cache(make_report))
     return finished
 
 
@@ -241,48 +254,6 @@ def reading(finished: Run) -> str:
         f"\n90% of the influence on {len(found.nodes)} test nodes comes from within {hops} hops; "
         f"the model has {layers} layers. More: gnn-depth range {folder}"
     )
-
-
-def _check(config: RunConfig, data: GraphDataModule) -> None:
-    """Find inconsistent options before the run gets a folder."""
-    model, trainer = config.model, config.trainer
-    check_parts(model.stack, model.hparams["in_channels"])
-    callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-    for callback in callbacks:
-        for cls, why in REFUSED.items():
-            if isinstance(callback, cls):
-                raise MisconfigurationException(f"{cls.__name__} {why}")
-    check_training(config.resolved["trainer"], model)
-    # Its batches depend on the number of processes.
-    data.trainer = trainer
-    data.train_dataloader()  # raises if its batches cannot be shared among the processes
-
-
-def _open_folder(config: RunConfig, data: GraphDataModule) -> None:
-    """Give the run its folder and loggers.
-
-    Loggers that the user chose are kept. With ``trainer.logger`` false there are none.
-    """
-    resolved, origin = dict(config.resolved), config.origin
-    if origin is None:  # the run stands alone
-        sha256 = getattr(data, "checksum", "unknown")  # of a DataModule of the user's
-        facts = {"identity": identity(resolved, sha256), "data_sha256": sha256}
-        if config.checkpoint is not None:
-            facts["resumed_from"] = str(config.checkpoint)
-        origin = Origin({**facts, "plugins": plugin_versions(resolved)})
-    # Every checkpoint records which data its model was trained on, and with which plugins.
-    of_data = {
-        "sha256": origin.facts["data_sha256"],
-        "plugins": origin.facts.get("plugins") or [],
-    }
-    if not resolved["data"].get("given_in_python"):
-        of_data["data"] = resolved["data"]
-    if isinstance(data, GraphDataModule):
-        data.save_hyperparameters(of_data, logger=False)
-    resumes = config.checkpoint and config.checkpoint.resolve().parents[1]
-    loggers = config.recorder.open(resolved, config.name, origin, resumes)
-    if resolved["trainer"].get("logger") is not False:
-        config.trainer.loggers = [*loggers, *config.trainer.loggers]
 
 
 @generators_kept()
@@ -332,14 +303,12 @@ def fit(
     Raises:
         ValueError: The data is inconsistent, or an option does not exist or does not fit.
     """
-    plugins: list[str] = []
-    sections: Mapping[str, Any] = {}
+    source = Source("", {"model": model})
     if isinstance(model, str | Path):
         source = read_config(str(model))
-        plugins, sections = source.plugins, source.data
         name = name or Path(source.name).stem
-        model = sections.get("model") or {}
-        unused = ", ".join(section for section in sections if section not in OF_FILE)
+        model = source.data.get("model") or {}
+        unused = ", ".join(section for section in source.data if section not in OF_FILE)
         if unused:
             log.warning(
                 "%s: fit leaves out these sections: %s. The data and the run's folder are its "
@@ -347,13 +316,13 @@ def fit(
                 source.name,
                 unused,
             )
-    for plugin in plugins:
+    for plugin in source.plugins:
         registry.load_plugin(plugin)
     # Data that draws random numbers draws the same ones as in the command, which seeds first.
     if seed is None:
-        seed = sections.get("seed_everything") or 0
+        seed = source.data.get("seed_everything") or 0
     seed = L.seed_everything(seed, verbose=False)
-    given = {**(sections.get("trainer") or {}), **trainer}
+    given = {**(source.data.get("trainer") or {}), **trainer}
     given["callbacks"] = [*items_of(given.get("callbacks") or []), *callbacks]
     if not progress:
         given["enable_progress_bar"] = False
@@ -392,7 +361,7 @@ def fit(
         model = build_model(parts, module)
     resolved = {
         "seed_everything": seed,
-        "plugins": plugins,
+        "plugins": source.plugins,
         "trainer": _plain(of_trainer),
         "model": _plain(of_model),
         "data": _described(module),
@@ -404,7 +373,7 @@ def fit(
     with quiet():
         made = make_trainer(trainer_objects(selected), recorder)
         run_name = name_of_parts(resolved["model"])
-        finished = run(RunConfig(model, made, recorder, resolved, run_name), module)
+        finished = run(model, module, made, recorder, resolved, run_name)
     model.eval()
     return finished
 

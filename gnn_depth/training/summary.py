@@ -44,7 +44,7 @@ def report(
     columns[f"epoch {epochs}"] = last
     # Where the loss chooses the best epoch, the task's own metric is the answer: of the test set no
     # loss is measured.
-    measure = best.monitor.partition("/")[2]
+    measure = recorder.monitor.partition("/")[2]
     if f"test/{measure}" not in {**last, **best.metrics}:
         measure = type(module.task).best
     lines = []
@@ -67,11 +67,9 @@ def report(
                 "  More epochs may help. See what fails, layer by layer: "
                 f"gnn-depth probe --ckpt_path {recorder.shown}/checkpoints/last.ckpt",
             ]
-    if best.epoch is None and best.monitor in last:
-        lines.append(
-            f"no epoch is the best: {words.get(best.monitor, best.monitor)} was undefined in all "
-            "of them."
-        )
+    if best.epoch is None and recorder.monitor in last:
+        name = words.get(recorder.monitor, recorder.monitor)
+        lines.append(f"no epoch is the best: {name} was undefined in all of them.")
     lines += [
         "",
         rows(columns, module),

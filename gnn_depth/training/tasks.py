@@ -1,6 +1,5 @@
 """Tasks: the loss of a model, its metrics, and the metric that chooses the best epoch."""
 
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -146,22 +145,6 @@ class Task(ABC):
 
     #: The scaling of each number in the loss; empty without any.
     scalings: tuple[Scaling, ...] = ()
-    #: True if the loss multiplies classes, or labels where they are true, by :attr:`weights`.
-    weighs_classes: ClassVar[bool] = False
-    #: What :meth:`weigh` was given; None for equal weights.
-    weights: Tensor | None = None
-
-    def weigh(self, weights: Sequence[float]) -> None:
-        """Weigh the classes, or the labels where they are true, in the loss.
-
-        Raises:
-            ValueError: The loss has no classes.
-        """
-        if not self.weighs_classes:
-            raise ValueError(
-                f"task {type(self).__name__} cannot weigh classes: leave class_weight out."
-            )
-        self.weights = torch.tensor(weights)
 
     def scale_targets(self, scalings: Sequence[Scaling]) -> None:
         """Learn scaled numbers, one scaling for each; metrics and predictions keep their units.
@@ -192,9 +175,7 @@ TaskFactory: TypeAlias = Callable[[int], Task]
 class MultiClass(Task):
     r"""One of several classes: cross-entropy; accuracy chooses the best epoch.
 
-    .. math:: L = -\tfrac1N \sum_i w_{y_i} \log \mathrm{softmax}(o_i)_{y_i}
-
-    The weights w are 1 unless the model's ``class_weight`` gives others.
+    .. math:: L = -\tfrac1N \sum_i \log \mathrm{softmax}(o_i)_{y_i}
 
     Args:
         num_outputs: Number of classes.
@@ -203,7 +184,6 @@ class MultiClass(Task):
     targets = "classes"
     best = "acc"
     counted: ClassVar[tuple[str, ...]] = ("acc", "f1", "bacc")
-    weighs_classes = True
     words: Mapping[str, str] = {
         "acc": "accuracy",
         "f1": "macro F1",
@@ -212,11 +192,7 @@ class MultiClass(Task):
     constant = "the best constant prediction, one class for every node,"
 
     def loss(self, out: Outputs, y: Tensor) -> Float[Tensor, ""]:
-        if self.weights is None:
-            return F.cross_entropy(out, y)
-        self.weights = self.weights.to(out)
-        # The mean of the rows, not of the weights: parts of a batch and processes add up.
-        return (self.weights[y] * F.cross_entropy(out, y, reduction="none")).mean()
+        return F.cross_entropy(out, y)
 
     def chance_of(
         self, metric: str, of_class: Int[Tensor, "classes"] | None = None
@@ -319,7 +295,6 @@ class MultiLabel(Task):
 
     targets = "labels"
     best = "f1"
-    weighs_classes = True
     words: Mapping[str, str] = {
         "f1": "micro F1",
         "auroc": "ROC AUC",
@@ -330,12 +305,8 @@ class MultiLabel(Task):
     constant = "a coin"
 
     def loss(self, out: Outputs, y: Tensor) -> Float[Tensor, ""]:
-        if self.weights is not None:
-            self.weights = self.weights.to(out)
         y = y.to(out.dtype)
-        return F.binary_cross_entropy_with_logits(
-            out, y.nan_to_num(), weights_of_known(y), pos_weight=self.weights
-        )
+        return F.binary_cross_entropy_with_logits(out, y.nan_to_num(), weights_of_known(y))
 
     def metrics(self) -> dict[str, Metric]:
         return {"f1": MicroF1(), "auroc": RocAuc(), "ap": AveragePrecision()}
@@ -427,43 +398,3 @@ def make_task(task: Any, default: str, num_outputs: int) -> Task:
             f"{own.targets}: leave task out, which is then {default}, or see gnn-depth list task."
         )
     return made
-
-
-def class_weights(asked: str | Mapping[str, float], schema: Schema) -> list[float]:
-    """The weight of each class, or of each label where it is true.
-
-    Args:
-        asked: ``balanced``, where all classes have the same weight in total, and the true rows of a
-            label that of its false ones; or weights by name, 1 for those that are not named.
-        schema: Classes and their numbers of training rows.
-
-    Returns:
-        The weights; those of classes are scaled so that their mean over the training rows is 1.
-
-    Raises:
-        ValueError: A class does not exist, a weight is negative, or the rows are not counted.
-    """
-    counts, rows, names = schema.train_counts, schema.train_rows, schema.outputs
-    of_labels = schema.task == "multilabel"
-    weights = dict.fromkeys(names, 1.0)
-    if isinstance(asked, Mapping):
-        for key, weight in asked.items():
-            if str(key) not in names:
-                raise ValueError(unknown("class of class_weight", str(key), names))
-            weights[str(key)] = float(weight)
-    elif not counts:
-        raise ValueError(
-            "class_weight balanced needs the number of training rows of each class, which this "
-            "data set does not count: give weights by name."
-        )
-    else:
-        for name, count in zip(names, counts, strict=True):
-            if count:  # a class without training rows is in no loss
-                weights[name] = (rows - count * of_labels) / count
-    found = list(weights.values())
-    if min(found) < 0 or not 0 < sum(found) < float("inf"):
-        raise ValueError(f"class_weight must be finite and at least 0, and one above 0: {asked}.")
-    if of_labels or not counts:
-        return found
-    total = sum(map(operator.mul, counts, found))
-    return [weight * rows / total for weight in found]

@@ -8,7 +8,7 @@ import torch
 from gnn_depth.nn import native
 from gnn_depth.nn.graph_dropouts import DropNode
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.compiling import UNKNOWN, fix_kernels
+from gnn_depth.training.resume import UNKNOWN, fix_kernels
 
 CPU = torch.device("cpu")
 

@@ -107,14 +107,16 @@ def test_what_cannot_train_is_refused_at_the_start(tiny, make_trainer, options, 
         make_trainer(1).fit(NodeClassifier(4, 2, **options), datamodule=tiny)
 
 
-def test_a_training_in_a_script_leaves_the_process_as_it_was(tiny, make_trainer, model):
+def test_a_training_in_a_script_leaves_the_process_as_it_was(tiny, make_trainer, model, tmp_path):
     def process():
         handlers = [signal.getsignal(number) for number in signal.valid_signals()]
         hooks = threading.excepthook, sys.excepthook
         return dict(os.environ), handlers, hooks, list(warnings.filters)
 
     before = process()
-    make_trainer(2, callbacks=[RunRecorder()]).fit(model, datamodule=tiny)
+    recorder = RunRecorder(str(tmp_path))
+    recorder.open({}, "run")
+    make_trainer(2, callbacks=[recorder]).fit(model, datamodule=tiny)
     assert process() == before
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import lightning as L
 import pandas as pd
@@ -12,7 +13,7 @@ import yaml
 from gnn_depth.runs import event_tag
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training import recorder as recording
-from gnn_depth.training.recorder import BestEpoch, RunRecorder
+from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import initial_share, report
 from tests.training.conftest import Collect, scalars
 
@@ -76,10 +77,11 @@ def test_checkpoints_hold_the_weights_of_the_best_and_of_the_last_epoch(fit, rec
             assert torch.equal(saved["state_dict"][name], value)
 
 
-def test_an_epoch_whose_loss_is_undefined_is_never_the_best():
-    best = BestEpoch()
-    best.see(0, {"val/acc": torch.tensor(0.9), "val/loss": torch.tensor(math.nan)}, None)
-    assert best.epoch is None
+def test_an_epoch_whose_loss_is_undefined_is_never_the_best(recorder):
+    metrics = {"val/acc": torch.tensor(0.9), "val/loss": torch.tensor(math.nan)}
+    trainer = SimpleNamespace(sanity_checking=False, callback_metrics=metrics)
+    recorder.on_validation_end(trainer, None)
+    assert recorder.best.epoch is None
 
 
 def test_metrics_of_an_older_validation_are_not_those_of_the_last_epoch(

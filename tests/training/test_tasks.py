@@ -1,7 +1,5 @@
 """Tasks: the best epoch follows their metrics, and one that does not fit is refused."""
 
-import math
-
 import numpy as np
 import pytest
 import sklearn.metrics as sk
@@ -15,8 +13,7 @@ from gnn_depth import NodeClassifier, Task
 from gnn_depth.data.schema import Scaling, Schema
 from gnn_depth.data.source import GraphSource
 from gnn_depth.training.summary import _guess
-from gnn_depth.training.tasks import Binary, MultiClass, class_weights, make_task
-from tests.reference import agree
+from gnn_depth.training.tasks import Binary, MultiClass, make_task
 
 
 def test_chance_is_the_best_constant_prediction_by_scikit_learn_in_every_metric():
@@ -69,37 +66,6 @@ def test_a_task_of_ones_own_needs_a_loss_and_a_metric(tmp_path):
     data = {**rare_fraud(), "y": torch.rand(120)}
     run = gnn_depth.fit({"task": Huber}, data, epochs=5, root=str(tmp_path), progress=False)
     assert run.metrics["val_error_at_best_val"] == run.curves["val/error"].min()
-
-
-def counted(counts, task="multiclass", rows=None):
-    names = tuple(f"c{number}" for number in range(len(counts)))
-    return Schema(3, task, names, train_counts=tuple(counts), train_rows=rows or sum(counts))
-
-
-@given(
-    st.lists(st.integers(1, 9), min_size=2, max_size=4),
-    st.just("balanced") | st.dictionaries(st.sampled_from(["c0", "c1"]), st.floats(0.1, 9)),
-)
-def test_weighted_classes_have_the_loss_and_gradient_of_the_plain_formula(counts, asked):
-    y = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
-    out = torch.randn(len(y), len(counts), dtype=torch.double, requires_grad=True)
-    task = make_task(None, "multiclass", len(counts))
-    task.weigh(class_weights(asked, counted(counts)))
-    given = [1 / n for n in counts]
-    if asked != "balanced":
-        given = [asked.get(f"c{number}", 1.0) for number in range(len(counts))]
-    # torch divides by the sum of the weights, which is the number of training rows here.
-    weights = torch.tensor(given, dtype=torch.double)
-    agree(task.loss(out, y), torch.nn.functional.cross_entropy(out, y, weights), [out], 1e-6)
-
-
-def test_balanced_labels_weigh_true_rows_as_much_as_false_ones():
-    schema = counted([1, 4], "multilabel", rows=5)
-    assert class_weights("balanced", schema) == [4.0, 0.25]
-    task = make_task(None, "multilabel", 2)
-    task.weigh([4.0, 0.25])
-    out, y = torch.zeros(5, 2), torch.tensor([[1, 0], *[[0, 1]] * 4])
-    assert task.loss(out, y).item() == pytest.approx(math.log(2) * (4 + 4 + 1 + 1) / 10)
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
