@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
+from torch_geometric.utils import add_remaining_self_loops, add_self_loops, remove_self_loops
 
 from gnn_depth import torch_internals
 from gnn_depth.csr import EdgeRows, pointers
@@ -183,34 +184,21 @@ class Graph:
     def with_self_loops(self) -> "Graph":
         """The same graph with exactly one self-loop at every node.
 
-        One that is added has weight 1; of several at a node the last one stays. The features of
-        every self-loop are the mean of those of the node's other incoming edges, as in PyTorch
-        Geometric; zero if there are none.
+        One that is added has weight 1; of several at a node the last one stays (on a GPU, any of
+        them). The features of every self-loop are the mean of those of the node's other incoming
+        edges, as in PyTorch Geometric; zero if there are none.
         """
         return self.once("self_loops", self._add_self_loops)
 
     def _add_self_loops(self) -> "Graph":
         if self._whole is not None:
             return self._whole.with_self_loops().prefix(self.num_nodes)
-        loops = torch.arange(self.num_nodes, device=self.device).expand(2, -1)
-        # Loops that are there go and come back at the end, so that each node has exactly one.
-        is_proper = self.source != self.target
-        edge_index = torch.cat([self.edge_index[:, is_proper], loops], 1)
-        weight = features = None
-        if self.edge_weight is not None:
-            # Place 0 is the weight of a loop that is added; of several, the last place is largest.
-            known = torch.cat([self.edge_weight.new_ones(1), self.edge_weight])
-            places = torch.arange(1, self.num_edges + 1, device=self.device)
-            place = places.new_zeros(self.num_nodes).scatter_reduce(
-                0, self.target, places.masked_fill(is_proper, 0), "amax"
-            )
-            of_loops = known[place]
-            weight = torch.cat([self.edge_weight[is_proper], of_loops])
+        edges, nodes = self.edge_index, self.num_nodes
+        edge_index, weight = add_remaining_self_loops(edges, self.edge_weight, 1.0, nodes)
+        features = None
         if self.edge_attr is not None:
-            proper, ends = self.edge_attr[is_proper], self.target[is_proper]
-            total = proper.new_zeros(self.num_nodes, self.edge_channels).index_add_(0, ends, proper)
-            count = torch.bincount(ends, minlength=self.num_nodes).clamp_min(1)
-            features = torch.cat([proper, total / count[:, None]])
+            proper = remove_self_loops(edges, self.edge_attr)
+            _, features = add_self_loops(*proper, "mean", nodes)
         graph = self._replace()
         graph._set_edges(edge_index, weight, features)  # sorts them anew
         return graph
@@ -254,14 +242,14 @@ class Graph:
     def mean_weights(self, dtype: torch.dtype) -> Tensor:
         r"""Weight :math:`w_{ij} / \sum_j w_{ij}` of each edge in a mean over neighbours, shape
         (edges,); w is 1 where edges have none."""
-        if self.edge_weight is None:
-            # A degree may be too large for float16, and its reciprocal is not.
-            exact = torch.promote_types(dtype, torch.float32)
-            fraction = self.in_degree.clamp_min(1).to(exact).reciprocal().to(dtype)
-            return fraction.index_select(0, self.target)
+        return self.once(("mean_weights", dtype), lambda: self._mean_weights().to(dtype))
+
+    def _mean_weights(self) -> Tensor:
         degree = self.weighted_in_degree
-        fraction = torch.where(degree > 0, degree.reciprocal(), 0)
-        return (self.edge_weight.double() * fraction[self.target]).to(dtype)
+        weight = torch.where(degree > 0, degree.reciprocal(), 0)[self.target]
+        if self.edge_weight is not None:
+            weight = weight * self.edge_weight.double()
+        return weight
 
     def prefix(self, num_nodes: int) -> "Graph":
         """The block of all edges into the first ``num_nodes`` nodes; the graph itself for all.

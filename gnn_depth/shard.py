@@ -103,14 +103,17 @@ class Shard(Graph):
         return shift[self.target] + torch.arange(self.num_edges, device=self.device)
 
     def fetch(self, x: Shaped[Tensor, "nodes *rest"]) -> Shaped[Tensor, "sources *rest"]:
-        return torch.cat([x, _fetch(x, self, False)])
+        return torch.cat([x, _exchange(x.index_select(0, self._sent_rows), self, False)])
 
     def all_reduce(self, sums: Shaped[Tensor, "*any"]) -> Shaped[Tensor, "*any"]:
         return _all_reduce(sums, self.group)
 
     def collect(self, x: Shaped[Tensor, "sources *rest"]) -> Shaped[Tensor, "nodes *rest"]:
-        # The sums for the halo belong to other processes, whose sums for ours come back.
-        return x[: self.num_nodes] + _fetch(x[self.num_nodes :], self, True)
+        # The sums for the halo belong to other processes, whose sums for ours come back: several
+        # may return those of the same row.
+        returned = _exchange(x[self.num_nodes :], self, True)
+        sums = returned.new_zeros(self.num_nodes, *returned.shape[1:])
+        return x[: self.num_nodes] + sums.index_add(0, self._sent_rows, returned)
 
     def max(self, x: Tensor) -> float:
         # A process without numbers still takes part: the others wait for it.
@@ -146,32 +149,21 @@ def _exchanged(
     return out
 
 
-class _Fetch(Function):
-    """The rows of the halo, given those of the nodes.
-
-    With ``home`` the adjoint: sums for the nodes, given the rows of the halo.
-    """
+class _Exchange(Function):
+    """The rows of the halo, given those that others want; with ``home`` the reverse."""
 
     @staticmethod
-    def forward(x: Tensor, shard: Shard, home: bool) -> Tensor:
-        if not home:
-            return shard.exchanged(x.index_select(0, shard._sent_rows), home)
-        returned = shard.exchanged(x, home)
-        # Several processes may return the gradient of the same row.
-        sums = returned.new_zeros(shard.num_nodes, *returned.shape[1:])
-        return sums.index_add_(0, shard._sent_rows, returned)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.shard, ctx.home = inputs
+    def forward(ctx: Any, rows: Tensor, shard: Shard, home: bool) -> Tensor:
+        ctx.shard, ctx.home = shard, home
+        return shard.exchanged(rows, home)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _fetch(grads[0], ctx.shard, not ctx.home), None, None
+        return _exchange(grads[0], ctx.shard, not ctx.home), None, None
 
 
-def _fetch(x: Tensor, shard: Shard, home: bool) -> Tensor:
-    out: Tensor = _Fetch.apply(x, shard, home)  # type: ignore[no-untyped-call]
+def _exchange(rows: Tensor, shard: Shard, home: bool) -> Tensor:
+    out: Tensor = _Exchange.apply(rows, shard, home)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -179,14 +171,11 @@ class _AllReduce(Function):
     """A sum over all processes. Each of them reads it, so its gradient is the sum of theirs."""
 
     @staticmethod
-    def forward(sums: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    def forward(ctx: Any, sums: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+        ctx.group = group
         total = sums.detach().clone()
         dist.all_reduce(total, group=group)
         return total
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.group = inputs
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

@@ -167,7 +167,7 @@ def test_every_import_is_a_declared_dependency():
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
-    "nn": 46_900,
+    "nn": 45_600,
     "data": 25_500,
     "training": 29_400,
     "diagnostics": 33_500,
@@ -175,7 +175,7 @@ BUDGETS = {
     "sweeps": 8_400,
     "reports": 12_400,
     "cli": 17_300,
-    "the files beside the rooms": 18_700,
+    "the files beside the rooms": 18_400,
 }
 NO_CODE = {
     tokenize.COMMENT,

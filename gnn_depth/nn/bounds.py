@@ -66,16 +66,16 @@ import torch
 from torch import Tensor
 
 from gnn_depth.graph import Graph
+from gnn_depth.nn.linear import Linear
 from gnn_depth.nn.parts import AttentionLayer
 
 
 def of_attention(
     layer: AttentionLayer,
-    value: Tensor,
     scored: Sequence[Tensor],
     graph: Graph,
     slope: float = 1.0,
-    at_most: float | None = None,
+    root: Linear | None = None,
 ) -> float | None:
     """The bound of attention whose values and scores all come from linear maps.
 
@@ -84,12 +84,11 @@ def of_attention(
 
     Args:
         layer: The layer.
-        value: Weight of the values.
         scored: Weights behind the scores: two for linear and additive scores, three for quadratic
-            ones.
+            ones. The last is that of the values.
         graph: The graph or block, with the self-loops that the layer adds.
         slope: Slope of the LeakyReLU after the scores, or inside them.
-        at_most: Assume this spectral norm of every weight.
+        root: The map of the node itself that is added, if there is one.
     """
     norms: Any = layer.score_norms
     if len(norms) != 1:
@@ -98,9 +97,9 @@ def of_attention(
     if alpha is None:
         return None
     alpha *= max(1.0, abs(slope))  # a LeakyReLU stretches by its steeper side
-    of_values = spectral_norm(value, at_most=at_most)
+    of_values = spectral_norm(scored[-1])
     factor = math.sqrt(8) if len(scored) == 3 else 2.0  # quadratic scores, and others
-    of_scores = factor * alpha * spectral_norm(*scored, at_most=at_most)
+    of_scores = factor * alpha * spectral_norm(*scored)
     count = graph.in_degree.double()
     has_choice = count > 1  # the softmax over one edge is constant
     spread = (1 + (count.clamp_min(1) - 1) * math.exp(-2 * alpha)).rsqrt()
@@ -112,7 +111,10 @@ def of_attention(
     reads_itself[graph.target[graph.source == graph.target]] = True
     # A node without a self-loop still reads itself, as the query.
     square_of_source[: graph.num_nodes] += square * (has_choice & ~reads_itself)
-    return _largest_root(square_of_source, graph)
+    bound = _largest_root(square_of_source, graph)
+    if root is not None:  # the norm of a sum is at most the sum of the norms
+        bound += spectral_norm(root.normed_weight)
+    return bound
 
 
 def of_propagation(graph: Graph) -> float:
@@ -134,14 +136,9 @@ def _largest_root(squares: Tensor, graph: Graph) -> float:
     return math.sqrt(graph.max(graph.collect(squares)))
 
 
-def spectral_norm(*weights: Tensor, at_most: float | None = None) -> float:
-    """The largest singular value of matrices stacked on one another, in float64.
-
-    It is infinite if they are not finite. With ``at_most``, its limit for matrices of which each
-    has at most this spectral norm.
-    """
-    if at_most is not None:
-        return at_most * math.sqrt(len(weights))
+def spectral_norm(*weights: Tensor) -> float:
+    """The largest singular value of matrices stacked on one another, in float64; infinite if they
+    are not finite."""
     stacked = torch.cat([weight.detach().cpu().double() for weight in weights])
     if not stacked.isfinite().all():
         return math.inf

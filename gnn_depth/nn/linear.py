@@ -17,9 +17,10 @@ def make_bias(channels: int, wanted: bool) -> nn.Parameter | None:
     return nn.Parameter(torch.zeros(channels))
 
 
-def weights_of(*maps: nn.Linear | None) -> tuple[Tensor, ...]:
-    """The matrices of some linear maps, for a weight chain; a layer may lack some of the maps."""
-    return tuple(each.weight for each in maps if each is not None)
+def weights_of(*maps: nn.Module | None) -> tuple[Tensor, ...]:
+    """The matrices of some linear maps, for a weight chain; of those that are missing, or an
+    identity, there is none."""
+    return tuple(each.weight for each in maps if isinstance(each, nn.Linear))
 
 
 def mapped(x: Tensor | SparseFeatures, weight: Tensor, bias: Tensor | None = None) -> Tensor:

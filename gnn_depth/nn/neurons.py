@@ -37,7 +37,7 @@ The gradient is that of the loss. Dropout preserves the law; weight decay by the
 and scaled losses do not. :func:`why_no_law` gives other reasons why it may not hold.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -47,7 +47,8 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from gnn_depth.nn.encoder import Embedding
-from gnn_depth.nn.parts import Skip, WeightChain
+from gnn_depth.nn.linear import weights_of
+from gnn_depth.nn.parts import Skip, WeightChain, present
 from gnn_depth.registry import described, registered
 
 
@@ -116,42 +117,33 @@ def links(stack: Any) -> list[Link]:
     chains = [layer.weight_chain() for layer in layers]
     of_skips = [_chain_of_skip(skip) for skip in skips]
 
-    # A state is the sum of a layer's output and what its skip connection adds, so the weights of
-    # both lead into it.
-    def into(state: int) -> Iterator[WeightRole]:
-        if state == 0:
-            yield from _into_first(stack.encoder)
-            return
-        for one in (chains[state - 1], of_skips[state - 1]):
-            for weight in one.incoming:
-                yield WeightRole(weight, 0)
-            for bias in one.bias:
-                yield WeightRole(bias, None)
-
-    def attention_of(state: int) -> Iterator[WeightRole]:
-        if state > 0:
-            for attention in chains[state - 1].attention:
-                yield WeightRole(attention, None)
-
-    def out_of(state: int) -> Iterator[WeightRole]:
-        if state < len(chains):
-            for weight in chains[state].outgoing:
-                yield WeightRole(weight, 1)
-        elif isinstance(stack.decoder, nn.Linear):
-            yield WeightRole(stack.decoder.weight, 1)
-        for position, (skip, one) in enumerate(zip(skips, of_skips, strict=True)):
-            if state == _state_added(skip, position):
-                for weight in one.outgoing:
-                    yield WeightRole(weight, 1)
+    # Of every state. It is the sum of a layer's output and what its skip connection adds, so the
+    # weights of both lead into it.
+    into = [_into_first(stack.encoder)]
+    attention: list[list[WeightRole]] = [[]]
+    out_of: list[list[WeightRole]] = []
+    for one in chains:
+        into.append(_roles(one.incoming, 0) + _roles(one.bias, None))
+        attention.append(_roles(one.attention, None))
+        out_of.append(_roles(one.outgoing, 1))
+    out_of.append(_roles(weights_of(stack.decoder), 1))
+    for position, (skip, one) in enumerate(zip(skips, of_skips, strict=True)):
+        into[position + 1] += _roles(one.incoming, 0)
+        out_of[_state_added(skip, position)] += _roles(one.outgoing, 1)
 
     found = []
     for states in _groups(stack, layers, skips, of_skips):
         roles = []
-        for side in (into, attention_of, out_of):
+        for side in (into, attention, out_of):
             # Each parameter once for each axis.
-            roles.append(tuple(dict.fromkeys(chain.from_iterable(map(side, states)))))
+            together = chain.from_iterable(side[state] for state in states)
+            roles.append(tuple(dict.fromkeys(together)))
         found.append(Link(tuple(states), *roles))
     return found
+
+
+def _roles(parameters: Iterable[Tensor], axis: Literal[0, 1] | None) -> list[WeightRole]:
+    return [WeightRole(parameter, axis) for parameter in parameters]
 
 
 def hidden_states(stack: Any) -> list[int]:
@@ -185,13 +177,12 @@ def why_no_law(stack: Any) -> str | None:
     return None
 
 
-def _into_first(encoder: nn.Module) -> Iterator[WeightRole]:
+def _into_first(encoder: nn.Module) -> list[WeightRole]:
     if isinstance(encoder, Embedding):
-        yield WeightRole(encoder.weight, 1)  # a row for each value, a column for each neuron
-    elif isinstance(encoder, nn.Linear):
-        yield WeightRole(encoder.weight, 0)
-        if encoder.bias is not None:
-            yield WeightRole(encoder.bias, None)
+        return _roles([encoder.weight], 1)  # a row for each value, a column for each neuron
+    # An identity has neither.
+    bias = getattr(encoder, "bias", None)
+    return _roles(weights_of(encoder), 0) + _roles(present(bias), None)
 
 
 def _chain_of_skip(skip: Skip) -> WeightChain:

@@ -116,10 +116,8 @@ class Layer(Part, nn.Module, ABC):
         drops_messages: True if the layer drops entries of its messages where
             ``graph.message_dropout`` says so: see ``gnn_depth.nn.functional.sparse``.
         lipschitz_bound: A method of layers that know an upper bound of their Lipschitz constant,
-            valid for any input in evaluation mode: ``lipschitz_bound(graph, at_most=None)`` returns
-            the bound on a graph or a block, or None. By default it is that of the present weights.
-            With ``at_most`` it is that for weight matrices of which each has at most this spectral
-            norm, to which it is proportional.
+            valid for any input in evaluation mode: ``lipschitz_bound(graph)`` returns the bound on
+            a graph or a block with the present weights, or None.
     """
 
     takes_sparse: ClassVar[bool] = False
@@ -384,13 +382,7 @@ class WeightNorm(Norm):
 
     Args:
         num_layers: Number of layers of the stack.
-
-    Attributes:
-        whole_layer: True if the norm limits the layer as a whole. The stack then calls
-            :meth:`set_bound` before every pass.
     """
-
-    whole_layer: bool = False
 
     def __init__(self, num_layers: int) -> None:
         super().__init__()
@@ -402,10 +394,6 @@ class WeightNorm(Norm):
 
     def reset_state(self, weight: Matrix) -> None:
         """Compute the norm's own state for a newly drawn matrix."""
-
-    def set_bound(self, bound: float) -> None:
-        """Take the Lipschitz bound that the layer has on the pass's graph if its matrices have
-        spectral norm 1."""
 
     @classmethod
     def update_state(cls: type[W], norms: Sequence[W], weights: Sequence[Tensor]) -> None:

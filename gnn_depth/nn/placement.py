@@ -30,57 +30,9 @@ class FeatureNorms(nn.ModuleList):
         return x
 
 
-class WeightNorms:
-    """All weight norms of a stack, which it places in the linear maps of the layers.
-
-    Args:
-        factories: One that makes the norm of a map from the number of layers, or none.
-        layers: The layers; a norm that limits one as a whole needs its Lipschitz bound.
-    """
-
-    def __init__(self, factories: Iterable[NormFactory], layers: Sequence[Layer]) -> None:
-        self._by_shape: dict[Any, list[Any]] = {}  # of linear maps
-        self._whole: dict[Any, list[WeightNorm]] = {}  # norms that limit a layer as a whole
-        # The graph keeps the bounds, under a key that no other stack on this graph has.
-        self._key = object()
-        for make in factories:
-            for layer in dict.fromkeys(layers):  # a shared layer once
-                for linear in _normed_maps(layer):
-                    norm: Any = make(len(layers))
-                    linear.weight_norm = norm
-                    self._by_shape.setdefault(linear.weight.shape, []).append(linear)
-                    if norm.whole_layer:
-                        self._whole.setdefault(layer, []).append(norm)
-        self.reset_state()
-        for layer, norms in self._whole.items():
-            _check_bound(layer, type(norms[0]))
-
-    @torch.no_grad()
-    def reset_state(self) -> None:
-        """Restart from the current parameters."""
-        for linears in self._by_shape.values():
-            for linear in linears:
-                linear.weight_norm.reset_state(linear.weight)
-
-    @torch.no_grad()
-    def update_state(self, graph: Graph) -> None:
-        """Update the norms to the graph and to the parameters, one shape of matrices at a time."""
-        if self._whole:
-            # Those of matrices of spectral norm 1.
-            bounds = graph.once(
-                self._key, lambda: [layer.lipschitz_bound(graph, 1.0) for layer in self._whole]
-            )
-            for norms_of_layer, bound in zip(self._whole.values(), bounds, strict=True):
-                for norm in norms_of_layer:
-                    norm.set_bound(bound)
-        # One batched update for all matrices of a shape is faster than one for each.
-        for linears in self._by_shape.values():
-            norms: list[Any] = [linear.weight_norm for linear in linears]
-            norms[0].update_state(norms, [linear.weight for linear in linears])
-
-
-class NormFactories:
-    """The factories of a stack's norms, sorted by what the norms act on.
+def sorted_norms(factories: Sequence[NormFactory]) -> dict[type, list[NormFactory]]:
+    """The factories of a stack's norms by what the norms act on: FeatureNorm, ScoreNorm or
+    WeightNorm.
 
     Norms are made later, when the width (of feature norms), the number of heads (of score norms) or
     that of layers (of weight norms) is known.
@@ -88,42 +40,55 @@ class NormFactories:
     Raises:
         ValueError: A factory does not make a norm, or two of them act on the weights.
     """
+    found: dict[type, list[NormFactory]] = {FeatureNorm: [], ScoreNorm: [], WeightNorm: []}
+    for make in factories:
+        cls = _made_by(make)
+        kinds = [kind for kind in found if issubclass(cls, kind)]
+        if not kinds:
+            raise ValueError(
+                f"{cls.__name__} is not a norm: subclass FeatureNorm, ScoreNorm or WeightNorm."
+            )
+        found[kinds[0]].append(make)
+    if len(found[WeightNorm]) > 1:
+        names = " and ".join(described(_made_by(make)) for make in found[WeightNorm])
+        raise ValueError(f"{names} act on the same weights: choose one of them.")
+    return found
 
-    def __init__(self, factories: Sequence[NormFactory]) -> None:
-        self.features: list[NormFactory] = []
-        self.scores: list[NormFactory] = []
-        self.weights: list[NormFactory] = []
-        for make in factories:
-            cls = _made_by(make)
-            if issubclass(cls, FeatureNorm):
-                self.features.append(make)
-            elif issubclass(cls, ScoreNorm):
-                self.scores.append(make)
-            elif issubclass(cls, WeightNorm):
-                self.weights.append(make)
-            else:
-                raise ValueError(
-                    f"{cls.__name__} is not a norm: subclass FeatureNorm, ScoreNorm or WeightNorm."
-                )
-        if len(self.weights) > 1:
-            names = " and ".join(described(_made_by(make)) for make in self.weights)
-            raise ValueError(f"{names} act on the same weights: choose one of them.")
 
-    def add_score_norms(self, layer: Layer) -> None:
-        """Place the score norms in a layer, which must have scores that they have a formula for."""
-        for make in self.scores:
-            if not isinstance(layer, AttentionLayer):
-                with_scores = ", ".join(declaring("layer", "score"))
-                raise ValueError(
-                    f"{described(_made_by(make))} acts on attention scores, and "
-                    f"{described(type(layer))} has none. Layers with scores: {with_scores}. To "
-                    "bound the weights of any layer use norm 'spectral'."
-                )
-            layer.add_score_norm(make(layer.heads))  # type: ignore[arg-type]
+def add_score_norms(layer: Layer, factories: Iterable[NormFactory]) -> None:
+    """Place score norms in a layer, which must have scores that they have a formula for."""
+    for make in factories:
+        if not isinstance(layer, AttentionLayer):
+            with_scores = ", ".join(declaring("layer", "score"))
+            raise ValueError(
+                f"{described(_made_by(make))} acts on attention scores, and "
+                f"{described(type(layer))} has none. Layers with scores: {with_scores}. To "
+                "bound the weights of any layer use norm 'spectral'."
+            )
+        layer.add_score_norm(make(layer.heads))  # type: ignore[arg-type]
 
-    def feature_norms(self, width: int) -> FeatureNorms:
-        """Make the feature norms of one layer."""
-        return FeatureNorms(make(width) for make in self.features)
+
+def add_weight_norms(
+    layers: Sequence[Layer], factories: Iterable[NormFactory]
+) -> list[list[Linear]]:
+    """Place weight norms in the linear maps of the layers; return these maps by shape."""
+    by_shape: dict[Any, list[Linear]] = {}
+    for make in factories:
+        for layer in dict.fromkeys(layers):  # a shared layer once
+            for linear in _normed_maps(layer):
+                norm: Any = make(len(layers))
+                linear.weight_norm = norm
+                by_shape.setdefault(linear.weight.shape, []).append(linear)
+    return list(by_shape.values())
+
+
+@torch.no_grad()
+def update_weight_norms(maps: list[list[Linear]]) -> None:
+    """Update weight norms to the parameters."""
+    # One batched update for all matrices of a shape is faster than one for each.
+    for linears in maps:
+        norms: list[Any] = [linear.weight_norm for linear in linears]
+        norms[0].update_state(norms, [linear.weight for linear in linears])
 
 
 def _made_by(factory: NormFactory) -> type:
@@ -156,18 +121,3 @@ def _normed_maps(layer: Layer) -> list[Linear]:
             "weights."
         )
     return found
-
-
-def _check_bound(layer: Layer, norm: type) -> None:
-    """Check that a layer has a bound; whether it has one does not depend on the graph."""
-    one_edge = Graph(torch.zeros(2, 1, dtype=torch.long), 1)
-    bound = getattr(layer, "lipschitz_bound", None)
-    if bound is not None and bound(one_edge, 1.0) is not None:
-        return
-    bounded = ", ".join(declaring("layer", "lipschitz_bound"))
-    raise ValueError(
-        f"{described(norm)} with whole_layer needs a layer whose Lipschitz bound is known, and "
-        f"{described(type(layer))} has none with its present options and norms. Layers with a "
-        f"bound: {bounded}; those with attention need norm 'lipschitz' in form 'paper' "
-        "as their only score norm, and no option beta."
-    )

@@ -4,7 +4,7 @@ To add one, subclass Skip and decorate it with ``@register("skip", name)``.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import dropout as drop_features
 from gnn_depth.nn.functional import segment_sum
+from gnn_depth.nn.linear import weights_of
 from gnn_depth.nn.parts import Skip, WeightChain
 from gnn_depth.ranges import Count, Finite, Fraction, NonNegative, Positive, Probability, Range
 from gnn_depth.registry import get, register
 
 Rows: TypeAlias = Float[Tensor, "nodes _"]
 States: TypeAlias = Sequence[Tensor]
-BlockNorm: TypeAlias = Literal["none", "layer", "batch"]
 
 
 def _project(in_channels: int, out_channels: int) -> nn.Module:
@@ -27,13 +27,6 @@ def _project(in_channels: int, out_channels: int) -> nn.Module:
     if in_channels == out_channels:
         return nn.Identity()
     return nn.Linear(in_channels, out_channels, bias=False)
-
-
-def _weights(project: nn.Module) -> tuple[Tensor, ...]:
-    """The matrix of a projection, if it has one."""
-    if isinstance(project, nn.Linear):
-        return (project.weight,)
-    return ()
 
 
 @register("skip", "none")
@@ -56,7 +49,7 @@ class _Projecting(Skip):
         self.project = _project(width_read, out_channels)
 
     def weight_chain(self) -> WeightChain:
-        weights = _weights(self.project)
+        weights = weights_of(self.project)
         return WeightChain(incoming=weights, outgoing=weights)
 
 
@@ -200,7 +193,7 @@ class Gated(Skip):
         return opened * update + (1 - opened) * self.project(states[-1])
 
     def weight_chain(self) -> WeightChain:
-        projected = _weights(self.project)
+        projected = weights_of(self.project)
         return WeightChain(incoming=projected, outgoing=(*projected, self.gate.weight))
 
 
@@ -368,12 +361,7 @@ class GraphCON(_Projecting):
     ) -> tuple[Rows, Rows]:
         x = self.project(states[-1])
         # The velocity has the width of the state that it came with.
-        if velocity is None:
-            y = x
-        elif velocity.shape[1] == x.shape[1]:
-            y = velocity
-        else:
-            y = self.project(velocity)
+        y = x if velocity is None else self.project(velocity)
         y = y + self.step_size * (update - self.damping * y - self.frequency * x)
         return x + self.step_size * y, y
 
@@ -452,36 +440,25 @@ class FeedForward(_Projecting):
         widths: Widths of all earlier states; the last one is the layer's input.
         out_channels: Width of the layer's output.
         dropout: Probability of dropping a hidden feature of the block in training.
-        norm: ``batch`` for the batch norm BN of the result, as there; ``layer`` for a layer norm of
-            H before W_1 in its place, which leaves the sum as it is; or ``none``.
     """
 
     # It adds no state in the sense of Skip.adds: the block mixes the neurons after the sum.
 
-    def __init__(
-        self,
-        widths: list[int],
-        out_channels: int,
-        dropout: Probability = 0.0,
-        norm: BlockNorm = "batch",
-    ) -> None:
+    takes_blocks = False  # batch norm reads all nodes
+    takes_shards = True
+
+    def __init__(self, widths: list[int], out_channels: int, dropout: Probability = 0.0) -> None:
         super().__init__(widths, out_channels)
-        self.takes_blocks = norm != "batch"  # batch norm reads all nodes
-        self.takes_shards = norm == "batch"
         self.dropout = dropout
-        self.before = nn.LayerNorm(out_channels) if norm == "layer" else nn.Identity()
-        self.after = get("norm", "batch")(out_channels) if norm == "batch" else None
+        self.after = get("norm", "batch")(out_channels)
         self.inner = nn.Linear(out_channels, 2 * out_channels)
         self.outer = nn.Linear(2 * out_channels, out_channels)
 
     def forward(self, update: Rows, states: States, graph: Graph) -> Rows:
         hidden = self.project(states[-1]) + update
-        inner = torch.relu(self.inner(self.before(hidden)))
+        inner = torch.relu(self.inner(hidden))
         dropped = drop_features(inner, self.dropout, self.training, graph.node_numbers)
-        result = hidden + self.outer(dropped)
-        if self.after is None:
-            return result
-        return self.after(result, graph)
+        return self.after(hidden + self.outer(dropped), graph)
 
 
 @register("skip", "gated_local")

@@ -1,6 +1,7 @@
 """DeepGNN: a stack of parts chosen by name."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Annotated, Any, Literal, TypeAlias
 
 import torch
@@ -28,16 +29,26 @@ from gnn_depth.nn.graph_dropouts import NoGraphDropout
 from gnn_depth.nn.layers.gcn import GCN
 from gnn_depth.nn.neurons import links, why_no_law
 from gnn_depth.nn.parts import (
+    FeatureNorm,
     GraphDropout,
     Init,
     Layer,
     LayerFactory,
     NormFactory,
+    Part,
+    ScoreNorm,
     Skip,
     SkipFactory,
+    WeightNorm,
     declaring,
 )
-from gnn_depth.nn.placement import FeatureNorms, NormFactories, WeightNorms
+from gnn_depth.nn.placement import (
+    FeatureNorms,
+    add_score_norms,
+    add_weight_norms,
+    sorted_norms,
+    update_weight_norms,
+)
 from gnn_depth.nn.skips import NoSkip
 from gnn_depth.nn.variants.checkpoint import CheckpointedBlocks, CheckpointEvery, segment_length
 from gnn_depth.nn.variants.export import ExportedGraph
@@ -187,7 +198,7 @@ class DeepGNN(nn.Module):
         if decoder == "none":
             channels[-1] = out_channels
         widths = [width // groups]  # of all hidden states, or of one group of their channels
-        parts = build("layer", layer), build("skip", skip), NormFactories(build("norm", norm))
+        parts = build("layer", layer), build("skip", skip), sorted_norms(build("norm", norm))
         self._make_blocks(*parts, channels, widths, share_layers, decoder != "none")
         output_widths = [groups * width for width in widths[1:]]
         self.decoder = make_decoder(decoder, jump, output_widths, out_channels)
@@ -216,7 +227,7 @@ class DeepGNN(nn.Module):
         self,
         make_layer: LayerFactory,
         make_skip: SkipFactory,
-        make_norms: NormFactories,
+        makes: dict[type, list[NormFactory]],
         channels: list[int],
         widths: list[int],
         share_layers: bool,
@@ -232,7 +243,7 @@ class DeepGNN(nn.Module):
         for position, out_channels in enumerate(channels):
             shape = widths[-1], out_channels
             if not share_layers or shape not in known:
-                known[shape] = self._place_layer(make_layer(*shape), make_norms)
+                known[shape] = self._place_layer(make_layer(*shape), makes[ScoreNorm])
             layer = known[shape]
             # A layer may refuse its place, or read what it says.
             layer.enter_stack(position + 1, widths[0])
@@ -247,20 +258,20 @@ class DeepGNN(nn.Module):
                 skip = make_skip(list(widths), layer.width)
                 skips.append(skip)
                 widths.append(skip.width)
-                if self.norm_after_skip:
-                    after = make_norms.feature_norms(skip.width)
-                    norms.append(after)
-                else:
-                    before = make_norms.feature_norms(layer.width)
-                    norms.append(before)
+                width = skip.width if self.norm_after_skip else layer.width
+                before.extend(make(width) for make in makes[FeatureNorm])
+                norms.append(before)
+            if self.norm_after_skip:
+                before, after = after, before
             kind = block_class(len(before) + len(after), phi, skip)
             blocks.append(kind(layer, before, phi, skip, after, self.dropout))
-        if make_norms.features and not skips:
+        if makes[FeatureNorm] and not skips:
             raise ValueError(
                 "norms of features act between layers, and there is only one layer, which gives "
                 "the class scores itself: use more layers or a decoder."
             )
-        self._weight_norms = WeightNorms(make_norms.weights, layers)
+        self._normed_maps = add_weight_norms(layers, makes[WeightNorm])
+        self.reset_weight_norms()
         self.blocks = Blocks(blocks)
         # These lists are not modules of the stack: their items are modules of its blocks.
         self.__dict__.update(
@@ -276,7 +287,7 @@ class DeepGNN(nn.Module):
         #: True if the first layer alone reads the features, and reads sparse ones.
         self._first_takes_sparse = self.layers[0].takes_sparse and not is_read_again
 
-    def _place_layer(self, layer: Layer, make_norms: NormFactories) -> Layer:
+    def _place_layer(self, layer: Layer, score_norms: list[NormFactory]) -> Layer:
         if self.graph_dropout.of_messages and not layer.drops_messages:
             names = ", ".join(declaring("layer", "drops_messages"))
             raise ValueError(
@@ -286,7 +297,7 @@ class DeepGNN(nn.Module):
         if self.edge_channels:
             _check_reads([layer], "features")
             layer.add_edge_features(self.edge_channels)
-        make_norms.add_score_norms(layer)
+        add_score_norms(layer, score_norms)
         return layer
 
     def forward(
@@ -329,8 +340,7 @@ class DeepGNN(nn.Module):
             thinned = graph
             if self.training:
                 thinned = self.graph_dropout(graph)
-            # Norms that limit a layer depend on the edges that it sums over, so after the dropout.
-            self._weight_norms.update_state(thinned)
+            update_weight_norms(self._normed_maps)
         graphs = self.receptive_fields(thinned, num_outputs)
         states = States(self._keeps_first, self._keeps_all)
 
@@ -413,14 +423,10 @@ class DeepGNN(nn.Module):
             return x
         return drop(x, self.outer_dropout, self.training, graph)
 
-    def _parts(self) -> list[Any]:
-        """The layers, skip connections, and norms of scores and features."""
-        found: list[Any] = [*self.layers, *self.skips]
-        for layer in self.layers:
-            found.extend(getattr(layer, "score_norms", ()))
-        for norms in self.norms:
-            found.extend(norms.children())
-        return found
+    def _parts(self) -> list[Part]:
+        """All parts that read nodes: layers, skip connections, and norms of scores and features."""
+        parts = [module for module in self.blocks.modules() if isinstance(module, Part)]
+        return [part for part in parts if not isinstance(part, WeightNorm)]
 
     def check_shards(self) -> None:
         """Check that every part works on a graph of which other processes hold the rest."""
@@ -465,9 +471,11 @@ class DeepGNN(nn.Module):
         parts = nn.ModuleList([self.encoder, *self.skips, self.decoder])
         return [module for module in parts.modules() if isinstance(module, nn.Linear)]
 
+    @torch.no_grad()
     def reset_weight_norms(self) -> None:
         """Restart weight norms from the current parameters."""
-        self._weight_norms.reset_state()
+        for linear in chain.from_iterable(self._normed_maps):
+            linear.weight_norm.reset_state(linear.weight)  # type: ignore[union-attr]
 
 
 def _cancel_calibration(stack: DeepGNN, _: Any) -> None:

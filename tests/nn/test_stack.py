@@ -116,10 +116,7 @@ SKIPS = [
     for name, cls in registered("skip").items()
     if cls.__module__.startswith("gnn_depth.") and cls.takes_blocks
 ]
-OPTIONS = {
-    "ordered": {"chunks": 2},
-    "feed_forward": {"norm": "layer"},
-}  # batch norm reads all nodes
+OPTIONS = {"ordered": {"chunks": 2}}
 PRUNED = {
     "gat": {"layer": GAT_OF_TWO, "norm": ["lipschitz", "layer"]},
     "bare": {"layer": "gatv2", "encoder": "none", "decoder": "none"},

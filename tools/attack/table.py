@@ -127,7 +127,7 @@ OPTIONS = []
 for option, values in VALUES.items():
     OPTIONS += [refused(f"--{option}={value}") for value in values.split()]
 OPTIONS += [
-    refused("--model.norm=batch --model.norm.eps=.nan"),
+    refused("--model.norm=pair --model.norm.scale=.nan"),
     refused("--trainer.callbacks=LearningRateFinder"),
     refused("--trainer.callbacks=StochasticWeightAveraging --trainer.callbacks.swa_lrs=0.01"),
     refused("--trainer.callbacks=Timer --trainer.callbacks.duration=x"),

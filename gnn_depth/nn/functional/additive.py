@@ -32,7 +32,7 @@ class _Additive(Function):
     ) -> Tensor:
         ctx.graph, ctx.slope = graph, slope
         ctx.save_for_backward(x_dst_NHC, x_src_SHC, att_HC)
-        if kernels.serve(graph, x_dst_NHC, x_src_SHC, att_HC):
+        if kernels.serve((x_dst_NHC, x_src_SHC, att_HC), graph):
             return kernels.additive_scores(x_dst_NHC, x_src_SHC, att_HC, graph, slope)
         scores = []
         for target, source, _ in chunks(graph, att_HC):
@@ -55,7 +55,7 @@ def _slopes(
     grad_EH: Tensor, x_NHC: Tensor, other: Tensor, graph: Graph, transposed: bool, slope: float
 ) -> Tensor:
     """B: the sum of g LeakyReLU'(x_i + x_j) over the edges into each node, or out of it."""
-    if not torch.is_grad_enabled() and kernels.serve(graph, grad_EH, x_NHC, other):
+    if not torch.is_grad_enabled() and kernels.serve((grad_EH, x_NHC, other), graph):
         return kernels.additive_slopes(grad_EH, x_NHC, other, graph, transposed, slope)
     dtype = torch.promote_types(x_NHC.dtype, grad_EH.dtype)
     total_NHC = x_NHC.new_zeros(x_NHC.shape, dtype=dtype)

@@ -171,7 +171,7 @@ def _serve(given: Tensors, graph: Graph, *others: Any) -> bool:
     # is dropped; a scale of 1 / (1 - p) does not exist for p = 1; and dropped messages must exist.
     if graph.is_shard or others[-1].p == 1 or graph.message_dropout:
         return False
-    return kernels.serve(graph, *given)
+    return kernels.serve(given, graph)
 
 
 def _serve_on_cpu(given: Tensors, graph: Graph, *others: Any) -> bool:

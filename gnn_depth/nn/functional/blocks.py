@@ -40,7 +40,7 @@ def group_sort(x: Tensor) -> Tensor:
 # PyTorch's own is one kernel on a GPU.
 _elu = by_kernel(
     F.elu,
-    lambda given: kernels.serve_on_cpu(None, *given),
+    kernels.serve_on_cpu,
     kernels.elu_forward,
     kernels.elu_backward,
     1,
@@ -61,7 +61,7 @@ def fuses(given: tuple[Any, Any, Any, Any], graph: Graph, *_: bool) -> bool:
         return False
     if weight.shape[0] not in kernels.WIDTHS or weight.shape[1] not in kernels.WIDTHS:
         return False
-    return kernels.serve(graph, x, weight, edge_weights, bias)
+    return kernels.serve((x, weight, edge_weights, bias), graph)
 
 
 def convolution(

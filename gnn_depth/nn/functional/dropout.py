@@ -83,7 +83,7 @@ def _reference(x: Tensor, mask: Mask, rows: Tensor | None) -> Tensor:
 
 
 def _drop(x: Tensor, mask: Mask, rows: Tensor | None) -> Tensor:
-    if rows is None and kernels.serve(None, x):
+    if rows is None and kernels.serve([x]):
         return kernels.drop(x, mask)
     return _reference(x, mask, rows)
 

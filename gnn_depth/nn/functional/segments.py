@@ -91,7 +91,7 @@ def chunks(graph: Graph, features: Tensor) -> Iterator[tuple[Tensor, Tensor, sli
 
 
 def _sums(values_EH: Tensor, graph: Graph, to_source: bool) -> Tensor:
-    if kernels.serve_on_cpu(graph, values_EH):
+    if kernels.serve_on_cpu([values_EH], graph):
         return kernels.sum_edges(values_EH, graph, to_source)
     rows = graph.rows
     if to_source:
@@ -113,19 +113,19 @@ def _softmax_composed(scores_EH: Tensor, graph: Graph) -> Tensor:
     return alpha_EH / at_target(segment_sum(alpha_EH, graph), graph)
 
 
-def _serve(given: tuple[Tensor], graph: Graph) -> bool:
-    return kernels.serve_on_cpu(graph, *given)
-
-
 def _share_among_tied(grad_NH: Tensor, values_EH: Tensor, graph: Graph, most_NH: Tensor) -> Tensor:
     # 1 / (number of tied edges) where an edge has its node's maximum, 0 elsewhere.
     tied_EH = 1 - torch.sign(at_target(most_NH, graph) - values_EH)
     return tied_EH / at_target(segment_sum(tied_EH, graph), graph) * at_target(grad_NH, graph)
 
 
-_max = by_kernel(reference.largest, _serve, kernels.max_edges, _share_among_tied, 1)
+_max = by_kernel(reference.largest, kernels.serve_on_cpu, kernels.max_edges, _share_among_tied, 1)
 _softmax = by_kernel(
-    _softmax_composed, _serve, kernels.softmax_forward, kernels.softmax_backward, 1
+    _softmax_composed,
+    kernels.serve_on_cpu,
+    kernels.softmax_forward,
+    kernels.softmax_backward,
+    1,
 )
 
 

@@ -58,7 +58,7 @@ def _largest_composed(square: Tensor, graph: Graph) -> Tensor:
 
 
 def _serve_on_gpu(given: tuple[Tensor], graph: Graph) -> bool:
-    return kernels.is_on_gpu(given[0]) and kernels.serve(graph, *given)
+    return kernels.is_on_gpu(given[0]) and kernels.serve(given, graph)
 
 
 _largest = by_kernel(
@@ -70,7 +70,7 @@ _largest = by_kernel(
 )
 _sizes = by_kernel(
     _sizes_composed,
-    lambda given, graph, tiny: kernels.serve_on_cpu(graph, *given),
+    kernels.serve_on_cpu,
     kernels.sizes_forward,
     kernels.sizes_backward,
     2,

@@ -30,7 +30,7 @@ class _SpMM(Function):
         # With fixed weights the backward pass does not need x, so x is not kept.
         kept = x_NHC if ctx.needs_input_grad[0] else None
         ctx.save_for_backward(weights_EH, kept)
-        if kernels.serve(graph, x_NHC, weights_EH):
+        if kernels.serve((x_NHC, weights_EH), graph):
             return kernels.sum_rows(weights_EH, x_NHC, graph, transposed)
         ptr, neighbour, order = graph.rows.csr(transposed)
         if order is not None:
@@ -59,7 +59,7 @@ class _SDDMM(Function):
     def forward(ctx: Any, query_NHC: Tensor, key_NHC: Tensor, graph: Graph) -> Tensor:
         ctx.graph = graph
         ctx.save_for_backward(query_NHC, key_NHC)
-        if kernels.serve_on_cpu(graph, query_NHC, key_NHC):
+        if kernels.serve_on_cpu((query_NHC, key_NHC), graph):
             return kernels.dot_rows(query_NHC, key_NHC, graph)
         dtype = torch.promote_types(query_NHC.dtype, key_NHC.dtype)
         wide = torch.promote_types(dtype, torch.float32)

@@ -69,41 +69,34 @@ def sparse_features(x: Tensor) -> Tensor | SparseFeatures:
         return x
     if x.dim() != 2 or x.numel() < SMALLEST or not x.is_floating_point():
         return x
-    known: _Known | None = _KNOWN.get(x)  # type: ignore[no-untyped-call]
-    if known is None or not known.is_of(x):
+    version = torch_internals.version(x)
+    before, sparse = _KNOWN.get(x, (None, None))  # type: ignore[no-untyped-call]
+    if version is None or version != before or not _holds(sparse, x):
+        sparse = None
         # Tensors that are made in inference mode could not be trained with later.
         with torch.inference_mode(False):
-            known = _Known(x)
+            if torch.count_nonzero(x) < DENSEST * x.numel():
+                sparse = sparse_form(x)
         # Tensors of inference mode count no changes, so their form cannot be trusted later.
-        if known.version is not None:
-            _KNOWN[x] = known
-    if known.sparse is None:
+        if version is not None:
+            _KNOWN[x] = version, sparse
+    if sparse is None:
         return x
-    return known.sparse
+    return sparse
 
 
-class _Known:
-    """The sparse form of features, None if it saves no time, and what tells that they changed."""
-
-    def __init__(self, x: Tensor) -> None:
-        self.version = torch_internals.version(x)
-        self.sparse: SparseFeatures | None = None
-        if torch.count_nonzero(x) < DENSEST * x.numel():
-            self.sparse = sparse_form(x)
-
-    def is_of(self, x: Tensor) -> bool:
-        """True if no change of the features is seen."""
-        if self.version != torch_internals.version(x):
-            return False
-        # On other devices a comparison would wait for what is queued there.
-        if self.sparse is None or x.device.type != "cpu":
-            return True
-        if x.shape != self.sparse.rows.shape:
-            return False
-        compared = self.sparse.positions[::COMPARED].long()
-        return torch.equal(x.detach().reshape(-1)[compared], self.sparse.values[::COMPARED])
+def _holds(sparse: SparseFeatures | None, x: Tensor) -> bool:
+    """True if a form still has the non-zeros of the features that are compared."""
+    # On other devices a comparison would wait for what is queued there.
+    if sparse is None or x.device.type != "cpu":
+        return True
+    if x.shape != sparse.rows.shape:
+        return False
+    compared = sparse.positions[::COMPARED].long()
+    return torch.equal(x.detach().reshape(-1)[compared], sparse.values[::COMPARED])
 
 
+#: Features -> their version when it was looked at, and the sparse form; None if it saves no time.
 _KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()
 
 

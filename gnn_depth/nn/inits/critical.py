@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
+from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 from torch import Tensor, nn
+from torch_geometric.utils import to_scipy_sparse_matrix
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.inits.matrices import draw_layers, matrices_of
@@ -79,15 +80,16 @@ class Critical(Init):
                 weight.mul_((variance / layer.in_channels) ** 0.5)
 
 
-def _propagation(graph: Graph) -> csr_array:
+def _propagation(graph: Graph) -> csr_matrix:
     r"""The matrix :math:`\hat A` of a graph."""
     graph = graph.with_self_loops()
-    weights = graph.gcn_weights(torch.float64).flatten().cpu().numpy()
-    places = graph.target.cpu().numpy(), graph.source.cpu().numpy()
-    return csr_array((weights, places), shape=(graph.num_nodes, graph.num_nodes))
+    weights = graph.gcn_weights(torch.float64)
+    # There the rows are the sources.
+    edges = graph.edge_index.flip(0)
+    return to_scipy_sparse_matrix(edges, weights, graph.num_nodes).tocsr()
 
 
-def second_eigenvalue(propagation: csr_array) -> float:
+def second_eigenvalue(propagation: csr_matrix) -> float:
     """The second largest absolute eigenvalue of a symmetric matrix on its largest component.
 
     Components do not mix, so each has a largest eigenvalue of its own.

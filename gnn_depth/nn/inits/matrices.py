@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -70,7 +69,8 @@ class MatrixInit(Init):
             )
         # A shared layer is drawn once for each of its positions; the last draw stays.
         for layer in stack.layers:
-            draw_layer(layer, partial(self._draw_in_layer, stack, layer))
+            for weight in redrawn(layer):
+                self.draw_matrix(weight, _role_in_layer(stack, layer, weight))  # type: ignore[arg-type]
             for attention in layer.weight_chain().attention:  # type: ignore[operator]
                 self.draw_attention(attention)
         for linear in stack.linear_maps():
@@ -78,25 +78,22 @@ class MatrixInit(Init):
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
 
-    def _draw_in_layer(self, stack: DeepGNN, layer: Any, weight: Tensor) -> None:
-        self.draw_matrix(weight, _role_in_layer(stack, layer, weight))
 
-
-def draw_layer(layer: Any, draw: Callable[[Tensor], object]) -> None:
-    """Draw the matrices of a layer, and all else as the library does; biases are zero."""
+def redrawn(layer: Any) -> list[Tensor]:
+    """Draw a layer as the library does, with biases of zero; return the matrices of its chain."""
     matrices = matrices_of(layer)  # refuses a layer without a chain before it is drawn
     layer.reset_parameters()
-    for weight in matrices:
-        draw(weight)
     for name, parameter in layer.named_parameters():  # those outside its weight chain too
         if name.rpartition(".")[2] == "bias":
             nn.init.zeros_(parameter)
+    return matrices
 
 
 def draw_layers(stack: DeepGNN, draw: Callable[[Tensor], object]) -> None:
     """Draw the matrices of all layers alike, and all else as the libraries do; biases are zero."""
     for layer in dict.fromkeys(stack.layers):  # a shared layer once
-        draw_layer(layer, draw)
+        for weight in redrawn(layer):
+            draw(weight)
     for linear in stack.linear_maps():
         linear.reset_parameters()
 

@@ -1,6 +1,8 @@
 """Graph attention: GAT and omega-GAT with linear scores, GATv2 and GATE with additive ones."""
 
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -8,7 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import glorot, zeros
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.bounds import of_attention, spectral_norm
+from gnn_depth.nn.bounds import of_attention
 from gnn_depth.nn.functional import (
     aggregate,
     at_source,
@@ -25,17 +27,81 @@ from gnn_depth.nn.functional import (
 from gnn_depth.nn.linear import Linear, make_bias, mapped, weights_of
 from gnn_depth.nn.parts import AttentionLayer, Inputs, Layer, Outputs, WeightChain, present
 from gnn_depth.nn.scores import AdditiveScore, LinearScore
-from gnn_depth.nn.shapes import EdgesHeads, NodesHeadsChannels, SourcesHeadsChannels
+from gnn_depth.nn.shapes import EdgesHeads, SourcesHeadsChannels
 from gnn_depth.ranges import Count, Finite, Probability, in_range
 from gnn_depth.registry import register
 
 
-class _LinearAttention(AttentionLayer):
-    """The shared part of GAT and omega-GAT: one linear map, then attention with linear scores."""
+class _Attention(AttentionLayer):
+    """Attention of each node over its neighbours and itself, after linear maps.
+
+    Subclasses have the maps and say what the scores are made of. ``at_once`` computes scores,
+    softmax and sum together: it takes what the scores are made of, in that order.
+    """
 
     takes_sparse = True
     takes_blocks = True
+    at_once: ClassVar[Callable[..., Tensor]]
+    bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int,
+        split_heads: bool,
+        negative_slope: float,
+        dropout: float,
+    ) -> None:
+        super().__init__(in_channels, out_channels, heads, split_heads)
+        self.negative_slope = negative_slope
+        self.dropout = dropout
+        self.lin_root: Linear | None = None  # set by GAT
+        self.lin_edge: Linear | None = None  # set by add_edge_features
+
+    def add_edge_features(self, channels: int) -> None:
+        super().add_edge_features(channels)
+        self.lin_edge = Linear(channels, self.width, bias=False)
+        self.reset_parameters()
+
+    @abstractmethod
+    def mapped(self, x: Inputs, graph: Graph) -> tuple[Any, SourcesHeadsChannels]:
+        """What the scores are made of, and the values that are summed."""
+
+    @abstractmethod
+    def scores(self, score: Any, graph: Graph) -> EdgesHeads:
+        """Compute the scores of all edges."""
+
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor] | None:
+        if self.edge_channels:
+            return None
+        graph = graph.with_self_loops()
+        score, _ = self.mapped(x, graph)
+        return graph, segment_softmax(self.scores(score, graph), graph)
+
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
+        graph = graph.with_self_loops()
+        score, value = self.mapped(x, graph)
+        dropout = self.dropout, self.training
+        # Edge features need a score for every edge; otherwise attention is computed without them
+        # where the norms allow it.
+        if self.scales_targets and not self.edge_channels:
+            factor = self.target_factor(score, graph)
+            given = *vars(score).values(), graph, self.negative_slope
+            out = self.at_once(*given, *dropout, factor)
+        else:
+            out = attend(self.scores(score, graph), value, graph, *dropout)
+        out = out.flatten(1)
+        if self.lin_root is not None:
+            out = out + self.lin_root.of_targets(x, graph)
+        return plus(out, self.bias)
+
+
+class _LinearAttention(_Attention):
+    """The shared part of GAT and omega-GAT: one linear map, then attention with linear scores."""
+
     score = LinearScore
+    at_once = staticmethod(attend_linear)
     has_omega = False
 
     # ``register`` checks ranges only in a class with a constructor of its own.
@@ -50,27 +116,20 @@ class _LinearAttention(AttentionLayer):
         bias: bool = True,
         split_heads: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, heads, split_heads)
-        self.negative_slope = negative_slope
-        self.dropout = dropout
+        super().__init__(in_channels, out_channels, heads, split_heads, negative_slope, dropout)
         self.lin = Linear(in_channels, self.width, bias=False)
         if self.has_omega:
             self.omega = nn.Parameter(torch.ones(in_channels))
         self.att_dst = nn.Parameter(torch.empty(heads, self.out_channels))
         self.att_src = nn.Parameter(torch.empty(heads, self.out_channels))
         self.bias = make_bias(self.width, bias)
-        # Set by GAT and its add_edge_features.
-        self.lin_root: Linear | None = None
-        self.lin_edge: Linear | None = None
-        self.att_edge: nn.Parameter | None = None
+        self.att_edge: nn.Parameter | None = None  # set by add_edge_features
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for weight in (self.lin.weight, self.att_dst, self.att_src):
+        drawn = self.lin.weight, self.att_dst, self.att_src, *weights_of(self.lin_edge)
+        for weight in (*drawn, *present(self.att_edge)):
             glorot(weight)
-        if self.lin_edge is not None:
-            glorot(self.lin_edge.weight)
-            glorot(self.att_edge)
         if self.lin_root is not None:
             self.lin_root.reset_parameters()
         if self.has_omega:
@@ -88,25 +147,20 @@ class _LinearAttention(AttentionLayer):
             bias=present(self.bias),
         )
 
-    def scores(self, h: SourcesHeadsChannels, graph: Graph) -> EdgesHeads:
-        """Compute the scores of all edges."""
+    def mapped(self, x: Inputs, graph: Graph) -> tuple[LinearScore, SourcesHeadsChannels]:
+        h = self.by_head(self.lin(x))
+        return LinearScore(h, self.att_dst, self.att_src), h
+
+    def scores(self, score: LinearScore, graph: Graph) -> EdgesHeads:
         # On a block only the first nodes are targets; the score of a pair is a sum of two parts.
-        score_dst, score_src = head_dots(h, self.att_dst, self.att_src)
+        score_dst, score_src = head_dots(score.x, score.att_dst, score.att_src)
         scores = at_target(targets(score_dst, graph), graph) + at_source(score_src, graph)
         if self.lin_edge is not None and self.att_edge is not None and graph.edge_attr is not None:
             # a (W e) = (a W) e, and the second form needs no tensor of edges x heads x channels.
             weight = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
             att = (self.att_edge[..., None] * weight).sum(1)
-            scores = scores + graph.edge_attr.to(h.dtype) @ att.t()
-        scores = self.normalise(scores, LinearScore(h, self.att_dst, self.att_src), graph)
-        return F.leaky_relu(scores, self.negative_slope)
-
-    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor] | None:
-        if self.edge_channels:
-            return None
-        graph = graph.with_self_loops()
-        h = self.by_head(self.lin(x))
-        return graph, segment_softmax(self.scores(h, graph), graph)
+            scores = scores + graph.edge_attr.to(score.x.dtype) @ att.t()
+        return F.leaky_relu(self.normalise(scores, score, graph), self.negative_slope)
 
 
 @register("layer", "gat")
@@ -150,43 +204,13 @@ class GAT(_LinearAttention):
             self.lin_root = Linear(in_channels, self.width, bias=False)
 
     def add_edge_features(self, channels: int) -> None:
-        super().add_edge_features(channels)
-        self.lin_edge = Linear(channels, self.width, bias=False)
         self.att_edge = nn.Parameter(torch.empty(self.heads, self.out_channels))
-        self.reset_parameters()
+        super().add_edge_features(channels)
 
-    def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
+    def lipschitz_bound(self, graph: Graph) -> float | None:
         weight = self.lin.normed_weight
-        bound = of_attention(
-            self, weight, (weight, weight), graph.with_self_loops(), self.negative_slope, at_most
-        )
-        if bound is None or self.lin_root is None:
-            return bound
-        return bound + spectral_norm(self.lin_root.normed_weight, at_most=at_most)
-
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
-        h = self.by_head(self.lin(x))
-        # Scores of edge features need a score for every edge; otherwise attention is computed
-        # without them where the norms allow it.
-        if self.scales_targets and not self.edge_channels:
-            factor = self.target_factor(LinearScore(h, self.att_dst, self.att_src), graph)
-            out = attend_linear(
-                h,
-                self.att_dst,
-                self.att_src,
-                graph,
-                self.negative_slope,
-                self.dropout,
-                self.training,
-                factor,
-            )
-        else:
-            out = attend(self.scores(h, graph), h, graph, self.dropout, self.training)
-        out = out.flatten(1)
-        if self.lin_root is not None:
-            out = out + self.lin_root.of_targets(x, graph)
-        return plus(out, self.bias)
+        return of_attention(self, (weight, weight), graph, self.negative_slope, self.lin_root)
 
 
 @register("layer", "omega_gat")
@@ -217,17 +241,17 @@ class OmegaGAT(_LinearAttention):
 
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
         graph = graph.with_self_loops()
-        h = self.by_head(self.lin(x))  # the scores read it too
+        score, h = self.mapped(x, graph)
         # Propagate W (omega x), not x: the result is the same, and x would go along the edges once
         # for each head.
         omega_h = self.by_head(mapped(x, self.lin.normed_weight * self.omega))
         own = targets(h, graph) - targets(omega_h, graph)
-        mean = attend(self.scores(h, graph), omega_h, graph, self.dropout, self.training)
+        mean = attend(self.scores(score, graph), omega_h, graph, self.dropout, self.training)
         return plus((own + mean).flatten(1), self.bias)
 
 
 @register("layer", "gatv2")
-class GATv2(AttentionLayer):
+class GATv2(_Attention):
     r"""GATv2: average the neighbours with weights from a small network on each pair.
 
     .. math::
@@ -250,10 +274,9 @@ class GATv2(AttentionLayer):
         split_heads: Interpret out_channels as the width of all heads together.
     """
 
-    takes_sparse = True
-    takes_blocks = True
     takes_edge_features = True
     score = AdditiveScore
+    at_once = staticmethod(attend_additive)
 
     def __init__(
         self,
@@ -266,20 +289,12 @@ class GATv2(AttentionLayer):
         share_weights: bool = False,
         split_heads: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, heads, split_heads)
-        self.negative_slope = negative_slope
-        self.dropout = dropout
+        super().__init__(in_channels, out_channels, heads, split_heads, negative_slope, dropout)
         self.share_weights = share_weights
         self.lin_src = Linear(in_channels, self.width, bias=False)
         self.lin_dst = None if share_weights else Linear(in_channels, self.width, bias=False)
-        self.lin_edge: Linear | None = None  # set by add_edge_features
         self.att = nn.Parameter(torch.empty(heads, self.out_channels))
         self.bias = make_bias(self.width, bias)
-        self.reset_parameters()
-
-    def add_edge_features(self, channels: int) -> None:
-        super().add_edge_features(channels)
-        self.lin_edge = Linear(channels, self.width, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -297,53 +312,21 @@ class GATv2(AttentionLayer):
             bias=present(self.bias),
         )
 
-    def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
+    def lipschitz_bound(self, graph: Graph) -> float | None:
         src = self.lin_src.normed_weight
         dst = src if self.lin_dst is None else self.lin_dst.normed_weight
-        return of_attention(
-            self, src, (dst, src), graph.with_self_loops(), self.negative_slope, at_most
-        )
+        return of_attention(self, (dst, src), graph.with_self_loops(), self.negative_slope)
 
-    def _ends(self, x: Inputs, graph: Graph) -> tuple[Tensor, Tensor]:
-        """The features of targets and sources after their maps."""
+    def mapped(self, x: Inputs, graph: Graph) -> tuple[AdditiveScore, SourcesHeadsChannels]:
         x_src = self.by_head(self.lin_src(x))
         if self.lin_dst is None:
-            return targets(x_src, graph), x_src
-        return self.by_head(self.lin_dst.of_targets(x, graph)), x_src
-
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
-        graph = graph.with_self_loops()
-        x_dst, x_src = self._ends(x, graph)
-        if self.scales_targets and not self.edge_channels:
-            factor = self.target_factor(AdditiveScore(x_dst, x_src, self.att), graph)
-            out = attend_additive(
-                x_dst,
-                x_src,
-                self.att,
-                graph,
-                self.negative_slope,
-                self.dropout,
-                self.training,
-                factor,
-            )
+            x_dst = targets(x_src, graph)
         else:
-            scores = self.scores(x_dst, x_src, graph)
-            out = attend(scores, x_src, graph, self.dropout, self.training)
-        return plus(out.flatten(1), self.bias)
+            x_dst = self.by_head(self.lin_dst.of_targets(x, graph))
+        return AdditiveScore(x_dst, x_src, self.att), x_src
 
-    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor] | None:
-        if self.edge_channels:
-            return None
-        graph = graph.with_self_loops()
-        return graph, segment_softmax(self.scores(*self._ends(x, graph), graph), graph)
-
-    def scores(
-        self,
-        x_dst: NodesHeadsChannels,
-        x_src: SourcesHeadsChannels,
-        graph: Graph,
-    ) -> EdgesHeads:
-        """Compute the scores of all edges."""
+    def scores(self, score: AdditiveScore, graph: Graph) -> EdgesHeads:
+        x_dst, x_src = score.x_dst, score.x_src
         if self.lin_edge is None or graph.edge_attr is None:
             scores = edge_additive(x_dst, x_src, self.att, graph, self.negative_slope)
         else:
@@ -351,7 +334,7 @@ class GATv2(AttentionLayer):
             of_edges = self.by_head(self.lin_edge(graph.edge_attr.to(x_src.dtype)))
             pairs = x_dst.index_select(0, graph.target) + x_src.index_select(0, graph.source)
             scores = (F.leaky_relu(pairs + of_edges, self.negative_slope) * self.att).sum(-1)
-        return self.normalise(scores, AdditiveScore(x_dst, x_src, self.att), graph)
+        return self.normalise(scores, score, graph)
 
 
 @register("layer", "gate")

@@ -98,12 +98,12 @@ class GCN(_Smooths, _SumOfMaps):
             self.lin_root.reset_parameters()
         zeros(self.bias)
 
-    def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float:
-        size = spectral_norm(self.lin.normed_weight, at_most=at_most)
+    def lipschitz_bound(self, graph: Graph) -> float:
+        size = spectral_norm(self.lin.normed_weight)
         # The norm of a sum is at most the sum of the norms.
         bound = of_propagation(graph.with_self_loops()) * size
         if self.lin_root is not None:
-            bound += spectral_norm(self.lin_root.normed_weight, at_most=at_most)
+            bound += spectral_norm(self.lin_root.normed_weight)
         return bound
 
     def forward(self, x: Inputs, graph: Graph) -> Outputs:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch_geometric.nn.inits import uniform
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.bounds import of_attention, spectral_norm
+from gnn_depth.nn.bounds import of_attention
 from gnn_depth.nn.functional import (
     aggregate,
     attend,
@@ -50,7 +50,6 @@ class Transformer(AttentionLayer):
         bias: Add all biases b.
         root_weight: Add the node's own features r.
         beta: Mix m and r with a learned gate.
-        self_loops: Add a self-loop to every node.
         split_heads: Interpret out_channels as the width of all heads together.
 
     Raises:
@@ -74,7 +73,6 @@ class Transformer(AttentionLayer):
         bias: bool = True,
         root_weight: bool = True,
         beta: bool = False,
-        self_loops: bool = False,
         split_heads: bool = False,
     ) -> None:
         super().__init__(in_channels, out_channels, heads, split_heads)
@@ -84,7 +82,6 @@ class Transformer(AttentionLayer):
                 "one."
             )
         self.dropout = dropout
-        self.self_loops = self_loops
         self.lin_query = Linear(in_channels, self.width, bias=bias)
         self.lin_key = Linear(in_channels, self.width, bias=bias)
         self.lin_value = Linear(in_channels, self.width, bias=bias)
@@ -122,21 +119,14 @@ class Transformer(AttentionLayer):
             bias=present(*(lin.bias for lin in into)),
         )
 
-    def lipschitz_bound(self, graph: Graph, at_most: float | None = None) -> float | None:
+    def lipschitz_bound(self, graph: Graph) -> float | None:
         if self.gate_message is not None:  # a product of two functions of x; neither is bounded
             return None
-        if self.self_loops:
-            graph = graph.with_self_loops()
-        value = self.lin_value.normed_weight
-        scored = (self.lin_query.normed_weight, self.lin_key.normed_weight, value)
-        bound = of_attention(self, value, scored, graph, at_most=at_most)
-        if bound is None or self.lin_root is None:
-            return bound
-        return bound + spectral_norm(self.lin_root.normed_weight, at_most=at_most)
+        maps = self.lin_query, self.lin_key, self.lin_value
+        scored = [lin.normed_weight for lin in maps]
+        return of_attention(self, scored, graph, root=self.lin_root)
 
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
-        if self.self_loops:
-            graph = graph.with_self_loops()
         query = self.by_head(self.lin_query.of_targets(x, graph))
         key = self.by_head(self.lin_key(x))
         value = self.by_head(self.lin_value(x))

@@ -11,10 +11,11 @@ float32 and float64 in the memory of a CPU or an NVIDIA GPU, outside the compile
 import ctypes
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from itertools import product
 from threading import Lock
 from typing import Any
 
@@ -24,7 +25,6 @@ from torch import Tensor
 from gnn_depth import torch_internals
 from gnn_depth.graph import Graph
 from gnn_depth.nn.native import build
-from gnn_depth.nn.native.masks import Mask
 
 log = logging.getLogger("gnn_depth")
 
@@ -39,47 +39,6 @@ TYPES = {torch.float32: "float", torch.float64: "double"}
 ANY = "M"
 #: The groups that block.cpp sums the gradient of the weights in, and the widths that it takes.
 GROUPS, WIDTHS = 16, range(16, 257, 16)
-
-
-class _Path:
-    """Kernels of one kind, compiled or imported at their first use.
-
-    Attributes:
-        key: Names them; None if there are none.
-        reason: Why there are none.
-    """
-
-    wanted = True  # by this process
-
-    def __init__(self, load: Callable[[], str]) -> None:
-        self.load = load
-        self.lock = Lock()
-        self.is_decided = False
-        self.key: str | None = None
-        self.reason = ""
-
-    def decided(self) -> str | None:
-        """The key, if kernels are wanted; the first call loads them."""
-        if not self.wanted:
-            return None
-        with self.lock:
-            if not self.is_decided:
-                self.is_decided = True  # a failed attempt is not repeated at every call
-                self._decide()
-        return self.key
-
-    def _decide(self) -> None:
-        if build.is_switched_off():
-            self.reason = f"{build.SWITCH} is off"  # who has switched them off needs no warning
-            return
-        try:
-            self.key = self.load()
-        except Exception as error:  # Triton's and its compilers' are of many kinds
-            lines = str(error).splitlines() or [""]
-            self.reason = lines[0]
-            if not isinstance(error, build.NoKernelsError):
-                self.reason = f"{type(error).__name__}: {self.reason}"
-            log.warning("no native kernels, so layers run on PyTorch alone: %s", self.reason)
 
 
 def _load_on_cpu() -> str:
@@ -105,10 +64,27 @@ def _gpu_module() -> Any:
     return import_module("gnn_depth.nn.native.gpu")  # needs Triton
 
 
-#: By the type of the device.
-PATHS = {"cpu": _Path(_load_on_cpu), "cuda": _Path(_load_on_gpu)}
-NO_PATH = _Path(lambda: "")
-NO_PATH.is_decided = True
+#: By the type of the device: they compile or import kernels, and return the key of these.
+LOADERS = {"cpu": _load_on_cpu, "cuda": _load_on_gpu}
+_LOCK = Lock()
+_are_wanted = True  # by this process: see use
+
+
+@cache  # a failed attempt is not repeated at every call
+def _found(device: str) -> tuple[str | None, str]:
+    """The key of the kernels for a type of device, or None and the reason why there are none."""
+    if device not in LOADERS:
+        return None, ""
+    if build.is_switched_off():  # who has switched them off needs no warning
+        return None, f"{build.SWITCH} is off"
+    try:
+        return LOADERS[device](), ""
+    except Exception as error:  # Triton's and its compilers' are of many kinds
+        reason = str(error).partition("\n")[0]
+        if not isinstance(error, build.NoKernelsError):
+            reason = f"{type(error).__name__}: {reason}"
+        log.warning("no native kernels, so layers run on PyTorch alone: %s", reason)
+        return None, reason
 
 
 def is_on_gpu(x: Tensor) -> bool:
@@ -122,12 +98,16 @@ def available_for(device: torch.device = CPU) -> str | None:
 
     It names the source, the compiler and the processor that they were compiled from and for.
     """
-    return PATHS.get(device.type, NO_PATH).decided()
+    if not _are_wanted:
+        return None
+    with _LOCK:
+        return _found(device.type)[0]
 
 
 def why_not(device: torch.device = CPU) -> str:
     """The reason why there are no kernels for a device."""
-    return PATHS.get(device.type, NO_PATH).reason
+    with _LOCK:
+        return _found(device.type)[1]
 
 
 @contextmanager
@@ -145,11 +125,12 @@ def use(wanted: bool) -> bool:
 
     Returns what held before.
     """
-    before, _Path.wanted = _Path.wanted, wanted
+    global _are_wanted
+    before, _are_wanted = _are_wanted, wanted
     return before
 
 
-def serve(graph: Graph | None, *values: Tensor | None) -> bool:
+def serve(values: Sequence[Tensor | None], graph: Graph | None = None, *_: Any) -> bool:
     """True if the kernels compute with these tensors, all of one type, on this graph.
 
     None stands for a tensor that is not given; without a graph the tensors alone decide.
@@ -162,24 +143,22 @@ def serve(graph: Graph | None, *values: Tensor | None) -> bool:
         # A backward pass after a transform of torch.func still meets the tensors that it wrapped.
         if value.dtype != dtype or value.device != device or not torch_internals.is_ordinary(value):
             return False
-    if dtype not in TYPES:
-        return False
-    kind = "cuda" if is_on_gpu(given[0]) else device.type
-    if PATHS.get(kind, NO_PATH).decided() is None:
+    on = torch.device("cuda") if is_on_gpu(given[0]) else device
+    if dtype not in TYPES or available_for(on) is None:
         return False
     if graph is None:
         return True
-    if kind == "cuda":
+    if on.type == "cuda":
         return graph.device == device and graph.num_edges <= MOST_EDGES_ON_GPU
     return lists_of(graph).fits
 
 
-def serve_on_cpu(graph: Graph | None, *values: Tensor | None) -> bool:
+def serve_on_cpu(values: Sequence[Tensor | None], graph: Graph | None = None, *_: Any) -> bool:
     """:func:`serve`, for a kernel that only CPUs have: no timed model was faster with it on a
     GPU (docs/speed.md)."""
     if any(is_on_gpu(value) for value in values if value is not None):
         return False
-    return serve(graph, *values)
+    return serve(values, graph)
 
 
 def on_gpu(name: str) -> Callable[..., Any]:
@@ -221,8 +200,7 @@ class GraphLists:
         if not self.fits:
             return
         self._kept: list[Tensor] = []  # the structure holds addresses only
-        into = self._lists(rows.ptr, rows.source, None)
-        out = self._lists(rows.transposed_ptr, rows.transposed_target, rows.transposed_order)
+        into, out = self._lists(*rows.csr(False)), self._lists(*rows.csr(True))
         self.parts = max(into.parts, out.parts)
         self._structure = _Graph(into, out, graph.num_edges)
         self.graph = ctypes.addressof(self._structure)
@@ -275,8 +253,6 @@ class Kernel:
         KERNELS.append(self)
         self.name = name
         self.takes = takes.split()
-        self.axes_of = {each: _axes(each) for each in (*self.takes, *passes.split())}
-        self.checked = [each for each in self.takes if self.axes_of[each]]
         self.passes = passes.split()
         self.gives = gives.split()
         self.functions: dict[torch.dtype, Any] = {}
@@ -285,14 +261,11 @@ class Kernel:
         """Find the C functions, each of which is in one of the libraries."""
         # Without them ctypes would pass every number as an int of 32 bits.
         argument_types = [C_TYPES.get(name, ctypes.c_void_p) for name in self.passes]
-        for dtype, suffix in TYPES.items():
-            symbol = f"{self.name}_{suffix}"
-            library = next((each for each in libraries if hasattr(each, symbol)), None)
-            if library is None:  # a block has no function for doubles
-                continue
-            function = getattr(library, symbol)
-            function.argtypes, function.restype = argument_types, None
-            self.functions[dtype] = function
+        for (dtype, suffix), library in product(TYPES.items(), libraries):
+            function = getattr(library, f"{self.name}_{suffix}", None)
+            if function is not None:  # a block has none for doubles
+                function.argtypes, function.restype = argument_types, None
+                self.functions[dtype] = function
 
     def __call__(self, *arguments: Any) -> Any:
         first = next(each for each in arguments if isinstance(each, Tensor))
@@ -318,7 +291,7 @@ class Kernel:
         given: list[Any] = []
         value: Any
         for name in self.passes:
-            axes = self.axes_of[name]
+            axes = _axes(name)
             if is_one:
                 name = name.replace("x_N", "z_S")
             if name in sizes:
@@ -336,8 +309,6 @@ class Kernel:
                 value = value.contiguous()
                 held.append(value)
                 value = value.data_ptr()
-            elif isinstance(value, Mask):
-                value = value.address
             given.append(value)
         self.functions[first.dtype](*given)
         found: list[Tensor | None] = []
@@ -365,11 +336,11 @@ class Kernel:
             if values.get("transposed"):
                 nodes, sources = sources, nodes
             sizes = {"N": nodes, "S": sources, "E": graph.num_edges}
-        for name in self.checked:
-            tensor = values[name]
-            if tensor is None:
+        for name, tensor in values.items():
+            axes = _axes(name)
+            if not axes or tensor is None:
                 continue
-            axes, shape = self.axes_of[name], tuple(tensor.shape)
+            shape = tuple(tensor.shape)
             if axes == ANY:
                 shape = (tensor.numel(),)
             for letter, size in zip(axes, shape, strict=False):
@@ -385,6 +356,7 @@ _I, _D = ctypes.c_int64, ctypes.c_double
 C_TYPES = dict.fromkeys((*"HCIOM", "symmetric", "relu", "residual"), _I) | {"slope": _D, "tiny": _D}
 
 
+@cache
 def _axes(name: str) -> str:
     """The letters of a tensor's axes, at the end of its name; empty if it has none."""
     axes = name.rpartition("_")[2]

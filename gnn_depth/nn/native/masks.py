@@ -39,6 +39,6 @@ class Mask:
         return _Dropout(address, self.threshold, 1 / (1 - self.p))
 
     @property
-    def address(self) -> int:
-        """Address of the structure that the C functions read."""
+    def _as_parameter_(self) -> int:
+        """Address of the structure that the C functions read, as ctypes asks for it."""
         return ctypes.addressof(self._structure)

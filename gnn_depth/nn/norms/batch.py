@@ -9,8 +9,11 @@ from torch import Tensor, nn
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import graph_mean, widen
 from gnn_depth.nn.parts import FeatureNorm, Features
-from gnn_depth.ranges import Count, Positive, Probability
+from gnn_depth.ranges import Count, Positive
 from gnn_depth.registry import register
+
+EPS = 1e-5  # added to a variance
+MOMENTUM = 0.1  # weight of the newest step in running averages
 
 
 @register("norm", "batch")
@@ -25,14 +28,13 @@ class BatchNorm(FeatureNorm):
 
     Args:
         channels: Width of the node features.
-        eps: Added to the variance.
     """
 
     takes_shards = True
 
-    def __init__(self, channels: int, eps: Positive = 1e-5) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__(channels)
-        self.norm = nn.BatchNorm1d(channels, eps=eps)
+        self.norm = nn.BatchNorm1d(channels)
 
     def forward(self, x: Features, graph: Graph) -> Features:
         if self.training and graph.is_shard:
@@ -75,26 +77,15 @@ class DiffGroupNorm(FeatureNorm):
         channels: Width of the node features.
         groups: Number of groups.
         weight: lambda, the factor of the normalised groups.
-        eps: Added to the variance.
-        momentum: Weight of the newest step in the running averages.
     """
 
     takes_shards = True
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(
-        self,
-        channels: int,
-        groups: Count = 10,
-        weight: Positive = 0.01,
-        eps: Positive = 1e-5,
-        momentum: Probability = 0.1,
-    ) -> None:
+    def __init__(self, channels: int, groups: Count = 10, weight: Positive = 0.01) -> None:
         super().__init__(channels)
         self.weight = weight
-        self.eps = eps
-        self.momentum = momentum
         self.lin = nn.Linear(channels, groups, bias=False)
         self.gamma = nn.Parameter(torch.ones(groups, channels))
         self.beta = nn.Parameter(torch.zeros(groups, channels))
@@ -108,7 +99,7 @@ class DiffGroupNorm(FeatureNorm):
         wide = widen(x)
         membership = F.linear(wide, self.lin.weight.to(wide.dtype)).softmax(-1)
         mean, variance = self._statistics(wide, membership, graph)
-        scale = self.gamma * (variance + self.eps).rsqrt()
+        scale = self.gamma * (variance + EPS).rsqrt()
         shift = (self.beta - scale * mean).sum(0)
         mixture = membership.to(wide.dtype) @ scale.to(wide.dtype)
         return (wide + self.weight * (wide * mixture + shift)).to(x.dtype)
@@ -125,7 +116,7 @@ class DiffGroupNorm(FeatureNorm):
         variance = (mean_square - mean.square()).clamp_min(0).to(x.dtype)
         mean = mean.to(x.dtype)
         if nodes > 1:  # one node has no unbiased variance
-            self.running_mean.lerp_(mean.detach().to(self.running_mean.dtype), self.momentum)
+            self.running_mean.lerp_(mean.detach().to(self.running_mean.dtype), MOMENTUM)
             unbiased = variance.detach() * (nodes / (nodes - 1))
-            self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
+            self.running_var.lerp_(unbiased.to(self.running_var.dtype), MOMENTUM)
         return mean, variance

@@ -8,6 +8,8 @@ from gnn_depth.nn.parts import FeatureNorm, Features
 from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
 
+EPS = 1e-5  # added to a variance
+
 
 @register("norm", "none")
 class NoNorm(FeatureNorm):
@@ -32,14 +34,13 @@ class LayerNorm(FeatureNorm):
 
     Args:
         channels: Width of the node features.
-        eps: Added to the variance.
     """
 
     nodewise = True
 
-    def __init__(self, channels: int, eps: Positive = 1e-5) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__(channels)
-        self.norm = nn.LayerNorm(channels, eps=eps)
+        self.norm = nn.LayerNorm(channels)
 
     def forward(self, x: Features, graph: Graph) -> Features:
         return self.norm(x)
@@ -59,18 +60,16 @@ class NodeNorm(FeatureNorm):
         channels: Width of the node features.
         p: The order of the root; 1 divides by the standard deviation, larger values change the
             features less.
-        eps: Added to the variance.
     """
 
     nodewise = True
 
-    def __init__(self, channels: int, p: Positive = 1.0, eps: Positive = 1e-5) -> None:
+    def __init__(self, channels: int, p: Positive = 1.0) -> None:
         super().__init__(channels)
         self.p = p
-        self.eps = eps
 
     def forward(self, x: Features, graph: Graph) -> Features:
         wide = widen(x)
         variance = wide.var(-1, correction=0, keepdim=True)
         # The variance, not its root, is raised: hence half the power.
-        return (wide * (variance + self.eps).pow(-0.5 / self.p)).to(x.dtype)
+        return (wide * (variance + EPS).pow(-0.5 / self.p)).to(x.dtype)

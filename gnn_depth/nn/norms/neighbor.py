@@ -6,8 +6,9 @@ from torch import nn
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import aggregate, segment_sum, widen
 from gnn_depth.nn.parts import FeatureNorm, Features
-from gnn_depth.ranges import Positive
 from gnn_depth.registry import register
+
+EPS = 1e-5  # added to a variance
 
 
 @register("norm", "neighbor")
@@ -32,15 +33,13 @@ class NeighborNorm(FeatureNorm):
         channels: Width of the node features.
         per_channel: Compute a mean and a deviation for every channel; false computes one of each
             for all channels.
-        eps: Added to the variance.
     """
 
     takes_shards = True
 
-    def __init__(self, channels: int, per_channel: bool = True, eps: Positive = 1e-5) -> None:
+    def __init__(self, channels: int, per_channel: bool = True) -> None:
         super().__init__(channels)
         self.per_channel = per_channel
-        self.eps = eps
         self.gamma = nn.Parameter(torch.ones(channels))
         self.beta = nn.Parameter(torch.zeros(channels))
 
@@ -56,7 +55,7 @@ class NeighborNorm(FeatureNorm):
             first, second = double.mean(-1, True), double.square().mean(-1, True)
         mean = neighbourhood_mean(first, graph)
         variance = (neighbourhood_mean(second, graph) - mean.square()).clamp_min(0)
-        out = (wide - mean.to(wide.dtype)) / (variance.to(wide.dtype) + self.eps).sqrt()
+        out = (wide - mean.to(wide.dtype)) / (variance.to(wide.dtype) + EPS).sqrt()
         return (self.gamma * out + self.beta).to(x.dtype)
 
 

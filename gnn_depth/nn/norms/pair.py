@@ -100,14 +100,12 @@ class GraphNorm(FeatureNorm):
 
     Args:
         channels: Width of the node features.
-        eps: Added to the mean square.
     """
 
     takes_shards = True
 
-    def __init__(self, channels: int, eps: Positive = 1e-5) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__(channels)
-        self.eps = eps
         self.alpha = nn.Parameter(torch.ones(channels))
         self.gamma = nn.Parameter(torch.ones(channels))
         self.beta = nn.Parameter(torch.zeros(channels))
@@ -117,7 +115,7 @@ class GraphNorm(FeatureNorm):
         # Cora.
         wide = widen(x)
         centred = wide - self.alpha * graph_mean(wide, graph)
-        size = (graph_mean(centred.square(), graph) + self.eps).sqrt()
+        size = (graph_mean(centred.square(), graph) + EPS).sqrt()
         return (self.gamma * centred / size + self.beta).to(x.dtype)
 
 

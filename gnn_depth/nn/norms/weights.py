@@ -102,24 +102,19 @@ class WeightNormalisation(WeightNorm):
         num_layers: Number of layers of the stack.
     """
 
-    length: nn.Parameter | None
-
-    def __init__(self, num_layers: int) -> None:
-        super().__init__(num_layers)
-        self.register_parameter("length", None)
+    length: nn.Parameter
 
     def forward(self, weight: Matrix) -> Matrix:
-        assert self.length is not None, "reset_state comes before the first pass"
         size = _lengths(weight)
         factor = self.length[:, None] / torch.where(size > TINY, size, 1.0)
         return (weight * factor).to(weight.dtype)
 
     def reset_state(self, weight: Matrix) -> None:
         length = _lengths(weight.detach())[:, 0].to(weight.dtype)
-        if self.length is None:
-            self.length = nn.Parameter(length)
-        else:  # keep the parameter: an optimizer may hold it already
+        if hasattr(self, "length"):  # an optimizer may hold the parameter already
             self.length.copy_(length)
+        else:
+            self.length = nn.Parameter(length)
 
 
 def _lengths(weight: Matrix) -> Float[Tensor, "outputs 1"]:
@@ -147,18 +142,6 @@ class SpectralNorm(LimitedNorm):
     suffice they are computed anew. The gradient is that of the formula: :math:`\partial \sigma /
     \partial W = u v^\top`. In 16-bit types the limit holds up to their precision.
 
-    With ``whole_layer`` the limit holds for each layer's Jacobian on any graph and at any input,
-    attention included:
-
-    .. math:: \tilde W_{\mathrm{layer}} = \tilde W / K, \qquad
-        \Big\| \frac{\partial F(X)}{\partial X} \Big\| \le c
-
-    K is the layer's Lipschitz bound (``gnn_depth.nn.bounds``) for matrices of spectral norm 1, and
-    is computed for the graph of each pass: :math:`K = \|A\|` or a little more for a GCN; for
-    attention it also contains the derivative of the scores, which norm ``lipschitz`` in form
-    ``paper`` bounds. K grows with the largest number of nodes that read one node, 16 for a GAT on
-    Cora, so k must be larger than without this option. Attention dropout is not included.
-
     It acts on each matrix of a layer's weight chain. All heads are one matrix; separate weights for
     source and target are two. Encoder, decoder and skip connections are not normalised. Park & Kim,
     *Taming Gradient Oversmoothing and Expansion in Graph Neural Networks*, 2024; the power
@@ -170,53 +153,21 @@ class SpectralNorm(LimitedNorm):
         bound: The limit c; 1 by default.
         per_depth: Set c = k / L instead, for L layers; k is this number.
         mode: ``cap`` scales down larger matrices only; ``exact`` scales all matrices to the bound.
-        whole_layer: Bound each layer as a whole, not only its matrices. Layers without a known
-            bound are refused.
     """
 
     u: Tensor
     v: Tensor
-    share: Tensor
-
-    def __init__(
-        self,
-        num_layers: int,
-        bound: Positive | None = None,
-        per_depth: Positive | None = None,
-        mode: Mode = "cap",
-        whole_layer: bool = False,
-    ) -> None:
-        super().__init__(num_layers, bound, per_depth, mode)
-        self.whole_layer = whole_layer
-        if whole_layer:
-            self.export_refusal = (
-                "norm 'spectral' with whole_layer cannot be exported: its bound is computed for "
-                "each graph, and an exported program would keep that of one graph. "
-                "Use whole_layer false."
-            )
-        self.register_buffer("u", torch.zeros(0))
-        self.register_buffer("v", torch.zeros(0))
-        # A tensor, so that nothing is compiled anew when it changes.
-        self.register_buffer("share", torch.ones(()), persistent=False)
 
     def forward(self, weight: Matrix) -> Matrix:
         # As a sum and not as products of matrices, which autocast would compute in 16 bits.
         size = (widen(weight) * torch.outer(widen(self.u), widen(self.v))).sum()
-        normed = self.limited(weight, size)
-        if self.whole_layer:
-            normed = normed * self.share.to(normed.dtype)
-        return normed
-
-    def set_bound(self, bound: float) -> None:
-        # A bound of 0 is that of a graph without nodes, on which nothing can grow.
-        if self.whole_layer and bound != 0.0:
-            with torch.inference_mode(False):
-                self.share = torch.full_like(self.share, 1 / bound)
+        return self.limited(weight, size)
 
     def reset_state(self, weight: Matrix) -> None:
         # Exact at the start, as a drawn matrix has no vectors of the step before.
         u, v = largest_vectors(weight.detach()[None])
-        self.u, self.v = u[0].to(weight.dtype), v[0].to(weight.dtype)
+        self.register_buffer("u", u[0].to(weight.dtype))
+        self.register_buffer("v", v[0].to(weight.dtype))
 
     @classmethod
     def update_state(cls, norms: Sequence["SpectralNorm"], weights: Sequence[Tensor]) -> None:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import config
 from torch import Tensor, nn
 
-from gnn_depth.graph import OF_EDGES, Graph
+from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import Part
 from gnn_depth.registry import described
 
@@ -70,11 +70,13 @@ class _OnTensors(nn.Module):
 
     Args:
         model: Takes features and a graph.
+        make_graph: The class of the graph.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, make_graph: type[Graph]) -> None:
         super().__init__()
         self.model = model
+        self.make_graph = make_graph
 
     def forward(
         self,
@@ -84,7 +86,8 @@ class _OnTensors(nn.Module):
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
     ) -> Tensor:
-        graph = ExportedGraph(edge_index, x.shape[0], batch, edge_weight, edge_attr)
+        of_edges: dict[str, Any] = {"edge_weight": edge_weight, "edge_attr": edge_attr}
+        graph = self.make_graph(edge_index, x.shape[0], batch, **of_edges)
         outputs: Tensor = self.model(x, graph)
         return outputs
 
@@ -143,13 +146,14 @@ def export(
         return inputs
 
     first = sample(*SIZE)
-    _on_graph(model, first)  # weight norms compute their state here, once
-    program = _traced(_OnTensors(model), first)
+    on_graph = _OnTensors(model, Graph)
+    on_graph(**first)  # weight norms compute their state here, once
+    program = _traced(_OnTensors(model, ExportedGraph), first)
     # Of other sizes than the traced one: a fixed number would show.
     run = program.module()
     for nodes, edges in COMPARED:
         inputs = sample(nodes, edges)
-        wanted = _on_graph(model, inputs)
+        wanted = on_graph(**inputs)
         error = float((run(**inputs) - wanted).abs().max() / wanted.abs().max().clamp_min(1))
         if not error <= TOLERANCE:  # so written that NaN is refused too
             raise ValueError(
@@ -185,10 +189,3 @@ def _traced(wrapped: _OnTensors, sample: dict[str, Tensor]) -> torch.export.Expo
         ) from error
     finally:
         config.update("jaxtyping_disable", checks)
-
-
-def _on_graph(model: nn.Module, sample: dict[str, Tensor]) -> Tensor:
-    x = sample["x"]
-    of_edges: dict[str, Any] = {name: sample.get(name) for name in OF_EDGES}
-    outputs: Tensor = model(x, Graph(sample["edge_index"], len(x), sample.get("batch"), **of_edges))
-    return outputs

@@ -53,15 +53,6 @@ def make_reversible(stack: Any) -> None:
     Raises:
         ValueError: They cannot be inverted.
     """
-    _check_reversible(stack)
-    count = stack.reversible
-    turns = enumerate(stack.blocks)
-    stack.blocks = ReversibleBlocks(
-        ReversibleBlock(block, at % count, count) for at, block in turns
-    )
-
-
-def _check_reversible(stack: Any) -> None:
     invertible = " or ".join(declaring("skip", "invertible"))
     skips = list(stack.skips)
     reason = ""
@@ -85,6 +76,11 @@ def _check_reversible(stack: Any) -> None:
         reason = "keeps nothing that checkpoint_every could save: use none"
     if reason:
         raise ValueError(f"a reversible stack {reason}.")
+    count = stack.reversible
+    turns = enumerate(stack.blocks)
+    stack.blocks = ReversibleBlocks(
+        ReversibleBlock(block, at % count, count) for at, block in turns
+    )
 
 
 class ReversibleBlock(Block):
@@ -97,14 +93,8 @@ class ReversibleBlock(Block):
     """
 
     def __init__(self, block: Block, turn: int, groups: int) -> None:
-        super().__init__(
-            block.layer,
-            block.norms,
-            block.activation,
-            block.skip,
-            block.norms_after_skip,
-            block.dropout,
-        )
+        parts = block.layer, block.norms, block.activation, block.skip, block.norms_after_skip
+        super().__init__(*parts, block.dropout)
         self.turn = turn
         self.groups = groups
         #: The groups that the block reads.

@@ -61,7 +61,6 @@ def gatv2(layer, x, graph, normed):
 
 
 def transformer(layer, x, graph, normed):
-    graph = reference.with_loops(graph) if layer.self_loops else graph
     query, key, value = (
         heads_of(layer, lin(x)) for lin in (layer.lin_query, layer.lin_key, layer.lin_value)
     )

@@ -22,10 +22,7 @@ VARIANTS = {
     "gatv2_of_shared_weights": ("gatv2", {"heads": 2, "share_weights": True}),
     "transformer": ("transformer", {"heads": 2}),
     "transformer_with_gate": ("transformer", {"heads": 2, "beta": True}),
-    "transformer_with_loops": (
-        "transformer",
-        {"heads": 2, "root_weight": False, "self_loops": True},
-    ),
+    "transformer_without_root": ("transformer", {"heads": 2, "root_weight": False}),
     "gate": ("gate", {"heads": 2}),
     "ggnn": ("ggnn", {}),
     "gin": ("gin", {"eps": 0.3}),

@@ -1,6 +1,7 @@
 """The libraries of kernels: compiled once, whole, and by whom."""
 
 import logging
+from functools import cache as cache_of
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_without_kernels_one_line_says_why(cache, monkeypatch, fault, reason, ca
     fault(monkeypatch, cache)
     with pytest.raises(build.NoKernelsError, match=reason):
         build.load_kernels()
-    monkeypatch.setitem(kernels.PATHS, "cpu", kernels._Path(kernels._load_on_cpu))
+    monkeypatch.setattr(kernels, "_found", cache_of(kernels._found.__wrapped__))
     with caplog.at_level(logging.WARNING, "gnn_depth"):
         assert kernels.available_for() is None
         assert kernels.available_for() is None
@@ -89,7 +90,7 @@ def test_without_kernels_one_line_says_why(cache, monkeypatch, fault, reason, ca
 
 def test_the_switch_turns_them_off_without_a_word(cache, monkeypatch, caplog):
     monkeypatch.setenv(build.SWITCH, "off")
-    monkeypatch.setitem(kernels.PATHS, "cpu", kernels._Path(kernels._load_on_cpu))
+    monkeypatch.setattr(kernels, "_found", cache_of(kernels._found.__wrapped__))
     assert kernels.available_for() is None
     assert build.SWITCH in kernels.why_not()
     assert not caplog.records
