@@ -105,7 +105,8 @@ def test_a_comparison_is_the_corrected_paired_test_over_shared_splits():
     half = stats.t.ppf(0.975, 4) * error
     text = page.SetResults(frame, "cora").against_reference(32)
     difference = f"{100 * d.mean():+.1f} ± {100 * half:.1f}"
-    assert f"| gcnii | 32 | {difference} | {p:.3f} | {equal:.3f} |" in text
+    assert p < 0.0005
+    assert f"| gcnii | 32 | {difference} | < 0.001 | {equal:.3f} |" in text
 
 
 @pytest.mark.parametrize("tests", [1, 11])
