@@ -160,23 +160,24 @@ def _refuse_one_value(y: Tensor) -> None:
 def class_notes(
     y: Tensor, masks: Sequence[Tensor], names: Sequence[str] | None = None
 ) -> list[str]:
-    """Sentences about classes that cannot be learned or measured because a set lacks them.
+    """Sentences about classes, or targets of several, that cannot be learned or measured because a
+    set lacks them.
 
     Args:
-        y: Classes; nothing is said of labels and numbers.
+        y: The targets.
         masks: The rows to train, validate and test on. A set without rows lacks no class.
-        names: Names of the classes; by default their numbers.
+        names: Names of the classes or targets; by default their numbers.
     """
     notes: list[str] = []
-    if y.dim() > 1 or y.is_floating_point():
-        return notes
     for (of_set, follows), mask in zip(ABSENT.items(), masks, strict=True):
-        counts = class_counts(y, mask)
+        what, counts = "class", class_counts(y, mask)
+        if y.dim() > 1:
+            what, counts = "target", tuple((~y[mask].isnan()).sum(0).tolist())
         named = zip(names or range(len(counts)), counts, strict=True)
         absent = [repr(str(name)) for name, count in named if not count]
         if absent and mask.any():
             shown = first_of(absent, MAX_LISTED)
-            notes.append(f"no {of_set} row has the class {shown}: {follows}.")
+            notes.append(f"no {of_set} row has the {what} {shown}: {follows}.")
     return notes
 
 

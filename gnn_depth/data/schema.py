@@ -36,6 +36,8 @@ class Scaling:
         """The scaling of some numbers, shape (rows,); NaN is left out."""
         known = values.double()
         known = known[~known.isnan()]
+        if not len(known):  # a note says so of targets, and features are refused
+            return Scaling(0.0, 1.0)
         shift, scale = known.mean().item(), known.std(correction=0).item()
         # The deviation of equal numbers is their rounding.
         if scale <= 1e-12 * abs(shift):

@@ -86,6 +86,7 @@ class OneBatchValidation(_EvaluationLoop):
         trainer.fit_loop.epoch_loop.val_loop = new
 
     def run(self) -> list:
+        self.measured = None  # of an earlier validation, such as Lightning's sanity check
         self.setup_data()
         if not self._is_one_full_batch() or self._is_watched():
             return super().run()
@@ -108,10 +109,10 @@ class OneBatchValidation(_EvaluationLoop):
         trainer._last_val_time = time.monotonic()  # type: ignore[attr-defined]
         return []
 
-    def _on_evaluation_epoch_end(self) -> None:
-        # Before the hooks that may exchange the weights again.
+    def _build_step_args_from_hook_kwargs(self, *args: Any) -> tuple:
+        # Between all hooks that may put weights in place and those that take them away.
         self.measured = _copies(self.trainer.lightning_module.state_dict())
-        super()._on_evaluation_epoch_end()
+        return super()._build_step_args_from_hook_kwargs(*args)
 
     def _is_one_full_batch(self) -> bool:
         if self._combined_loader is None:

@@ -109,6 +109,11 @@ def _table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> p
     """Predictions, shape (rows, outputs), as a table by id and name."""
     assert model.schema is not None
     row = "graph" if data.per_graph else "node"
+    if values.dim() != 2:
+        raise ValueError(
+            f"predict_step gives the shape {tuple(values.shape)}, not probabilities or numbers of "
+            "shape (rows, outputs)."
+        )
     # NumPy does not have bfloat16.
     numbers = values.to(torch.promote_types(values.dtype, torch.float32))
     names = model.schema.outputs

@@ -165,6 +165,7 @@ AVERAGES = {
     "exponential": partial(EMAWeightAveraging, decay=0.5),
     "by hand": partial(Swapped, "on_validation_start", "on_validation_epoch_end"),
     "after": partial(Swapped, "on_train_batch_end", "on_validation_end"),
+    "in a batch": partial(Swapped, "on_validation_batch_start", "on_validation_batch_end"),
 }
 
 
@@ -186,6 +187,18 @@ def test_metrics_and_the_best_weights_are_of_the_weights_that_were_validated(
     for name in ("val/loss", "val/acc", "test/acc"):
         assert measured[name] == pytest.approx(recorder.best.metrics[name]), name
     assert caplog.text.count("a callback exchanges the weights for the validation") == 1
+
+
+def test_a_sanity_check_does_not_change_the_best_weights(make_trainer, tmp_path):
+    best = []
+    for checks in (0, 2):
+        torch.manual_seed(0)
+        recorder = RunRecorder(str(tmp_path))
+        recorder.open({}, "run")
+        trainer = make_trainer(3, callbacks=[recorder], num_sanity_val_steps=checks)
+        trainer.fit(NodeClassifier(4, 2, best_metric="loss"), Tiny())
+        best.append(recorder.best.weights)
+    torch.testing.assert_close(*best, rtol=0, atol=0)
 
 
 def test_a_longer_training_goes_on_from_the_weights_before_averaging(make_trainer, tmp_path):

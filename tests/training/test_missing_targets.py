@@ -55,3 +55,16 @@ def test_graphs_with_some_labels_are_trained_on_and_measured(tmp_path, missing, 
     assert source.task == "multilabel"
     run = gnn_depth.fit({"num_layers": 2}, graphs, 2, root=str(tmp_path), progress=False)
     assert np.isfinite(run.metrics["test/auroc"])
+
+
+def test_a_target_without_a_known_value_is_named_and_spoils_no_other(tmp_path):
+    draw = torch.Generator().manual_seed(0)
+    x, part = torch.randn(40, 3, generator=draw), torch.arange(40) % 3
+    y = 100 * x[:, :2] + 7
+    y[part == 0, 1] = torch.nan
+    masks = {"train_mask": part == 0, "val_mask": part == 1, "test_mask": part == 2}
+    data = Data(x=x, y=y, edge_index=torch.randint(40, (2, 90), generator=draw), **masks)
+    source = GraphSource(data, scale_target=True)
+    run = gnn_depth.fit({"num_layers": 2}, source, 2, root=str(tmp_path), progress=False)
+    assert "no training row has the target '1': it cannot be learned." in source.notes
+    assert np.isfinite(run.predict(data).to_numpy()).all()

@@ -19,7 +19,7 @@ from gnn_depth.nn.norms import LipschitzNorm, PairNorm
 from gnn_depth.nn.skips import Residual
 from gnn_depth.training import Diverged, NodeClassifier
 from gnn_depth.training.export import export_model
-from gnn_depth.training.prediction import load_model
+from gnn_depth.training.prediction import load_model, predictions_of
 from gnn_depth.training.recorder import RunRecorder
 from tests.training.conftest import Collect
 
@@ -137,7 +137,20 @@ class Fixed(NodeClassifier):
         self.penalty = penalty
 
 
-@pytest.mark.parametrize("cls", [Penalty, Fixed])
+class Mixin:
+    def __init__(self, *args, penalty=0.1, **options):
+        super().__init__(*args, **options)
+        self.penalty = penalty
+
+
+class Mixed(Mixin, NodeClassifier):
+    """Has no constructor of its own; that of the mixin passes on what it does not know."""
+
+    def predict_step(self, batch, batch_idx):
+        return super().predict_step(batch, batch_idx).argmax(1)
+
+
+@pytest.mark.parametrize("cls", [Penalty, Fixed, Mixed])
 def test_a_subclass_has_its_own_arguments_back_from_a_checkpoint(tiny, make_trainer, tmp_path, cls):
     model, path = cls(4, 2, penalty=0.7, num_layers=3), tmp_path / "own.ckpt"
     trainer = make_trainer(2)
@@ -153,6 +166,9 @@ def test_a_subclass_has_its_own_arguments_back_from_a_checkpoint(tiny, make_trai
     if cls is Penalty:
         with pytest.raises(ValueError, match="has a forward of its own"):
             export_model(model, tmp_path / "own.pt2")
+    if cls is Mixed:
+        with pytest.raises(ValueError, match=r"predict_step gives the shape \(20,\)"):
+            predictions_of(model, tiny)
 
 
 class OwnSteps(NodeClassifier):
