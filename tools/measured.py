@@ -5,7 +5,6 @@
     python -m tools.measured               # write the tables and the counts of verdicts
     python -m tools.measured --check       # exit code 1 if a page differs from them
     python -m tools.measured --take runs   # first take up the finished runs below a folder
-    python -m tools.measured --rerun 10    # train the first seed of so many random claims again
 
 A file of docs/results holds the claims of one item of ``gnn-depth reproduce`` (key ``item``, which
 also has the published numbers) or of one config (``config`` and ``published``), with command-line
@@ -22,16 +21,13 @@ item: see ``tools.authors``.
 import argparse
 import json
 import math
-import random
 import re
 import statistics
-import subprocess
 import sys
-import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -318,16 +314,17 @@ class Authors:
         notes = [f"{option} {value}" for option, value in self.changed.items()]
         if "gpu" in self.data["devices"]:
             notes.append("on a GPU")
-        sides = [self.ours]
-        for key in ("largest", "last", "values"):
-            values = self.data[key]
-            sides.insert(
-                0, None if None in values else Claim(self.data | {"values": values}, "std")
-            )
         texts = []
-        for claim in sides:
-            several = f" (n = {claim.n})" if claim and claim.n > 1 else ""
-            texts.append(claim.text() + several if claim else "")
+        for key in ("values", "last", "largest", "ours"):
+            claim = self.ours
+            if key != "ours":
+                claim = Claim(self.data | {"values": self.data[key]}, "std")
+            text = ""
+            if claim and None not in claim.data.get("values", ()):
+                text = claim.text()
+                if claim.n > 1:
+                    text += f" (n = {claim.n})"
+            texts.append(text)
         published = number_text(self.published) if self.published else ""
         return [cell, published, ", ".join(notes), *texts, self.verdict]
 
@@ -385,21 +382,19 @@ def page(text: str, found: Sequence[Results]) -> str:
         ValueError: A mark names no file of results.
     """
     authors = load_authors(found)
-    # Functions, as a page has only some of the tables.
-    tables: dict[str, Callable[[], str]] = {
-        "counts": partial(counts, found),
-        "authors": partial(authors_table, authors),
-        "papers": partial(papers_table, found, authors),
+    tables = {results.path.stem: results.table() for results in found}
+    tables |= {
+        "counts": counts(found),
+        "authors": authors_table(authors),
+        "papers": papers_table(found, authors),
     }
-    for results in found:
-        tables[results.path.stem] = results.table
 
     def write(match: re.Match[str]) -> str:
         if match[2] not in tables:
             raise ValueError(
                 f"there is no {match[2]}.json in {FOLDER}; there are {', '.join(tables)}."
             )
-        return f"{match[1]}\n{tables[match[2]]()}\n\n{match[3]}"
+        return f"{match[1]}\n{tables[match[2]]}\n\n{match[3]}"
 
     return BLOCK.sub(write, text)
 
@@ -461,35 +456,6 @@ def options_of(command: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def rerun(results: Results, claim: Claim) -> str:
-    """Train the first seed of a claim again, and say what it gives beside what is stated.
-
-    A claim passes if the value is equal, or lies in the 95% prediction interval of one more run,
-    mean ± t s sqrt(1 + 1/n); with a single stated run it may differ by one point.
-    """
-    options = [*results.head.get("options", []), *claim.data.get("options", [])]
-    subset = [f"{axis}={value}" for axis, value in claim.at.items()]
-    with tempfile.TemporaryDirectory() as folder:
-        words = ["reproduce", results.head["item"], "--subset", *subset, *options]
-        words += ["--seeds", "1", "--workers", "1", "--root", folder]
-        subprocess.run([sys.executable, "-m", "gnn_depth", *words], check=True)
-        (path,) = Path(folder).rglob("result.json")
-        value = json.loads(path.read_text())["metrics"][results.head.get("metric", METRIC)]
-    outcome = "passed" if passes(claim, value) else "FAILED"
-    name = f"{results.path.stem}: {', '.join(claim.at.values())}: stated {claim.text()}"
-    return f"{name}, seed 0 now {100 * value:.1f}: {outcome}"
-
-
-def passes(claim: Claim, value: float) -> bool:
-    """Compare a rerun of the claim's first seed with what is stated."""
-    width = 0.01
-    deviation = claim.half_width("std")
-    if deviation is not None:
-        width = float(t_half_width(deviation, claim.n)) * math.sqrt(claim.n + 1)
-    is_equal = bool(claim.values) and abs(value - claim.values[0]) <= 5e-4
-    return is_equal or abs(value - claim.mean) <= width
-
-
 def save(path: Path, content: dict[str, Any]) -> None:
     """Write a file of results with one claim on each line."""
     lines = []
@@ -510,19 +476,10 @@ def main() -> int:
     add = parser.add_argument
     add("--check", action="store_true", help="write nothing; exit code 1 if a page would change")
     add("--take", type=Path, metavar="RUNS", help="take up the finished runs below this folder")
-    add("--rerun", type=int, metavar="COUNT", help="train the first seed of some claims again")
-    add("--seed", type=int, default=0, help="which claims those are")
     options = parser.parse_args()
     if options.take:
         print("\n".join(take(options.take)))
     found = load()  # after take, which changes it
-    if options.rerun:
-        pool = [
-            (each, claim) for each in found for claim in each.claims if "text" not in claim.data
-        ]
-        for results, claim in random.Random(options.seed).sample(pool, options.rerun):
-            print(rerun(results, claim), flush=True)
-        return 0
     changed = False
     for path in PAGES:
         before = path.read_text(encoding="utf-8")

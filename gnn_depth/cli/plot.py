@@ -49,8 +49,7 @@ def main(
     chosen = {name: value for name, value in own.items() if value is not None}
     # Before the runs are read, which takes long.
     figures.check_options(kind, chosen)
-    picture = figures.draw(kind, load_runs(folders, where), **chosen)
-    picture.finish(title)
+    picture = figures.draw(kind, load_runs(folders, where), title, **chosen)
     for file in outputs:
         write_whole(file, picture.save)
         print(file)

@@ -130,8 +130,8 @@ def paired_test(cell: Cell, base: Cell, ratio: float) -> PairedTest:
     ours, theirs = cell.counting.dropna(subset="seed"), base.counting.dropna(subset="seed")
     pairs = ours.merge(theirs, on="seed", suffixes=("", " of base"))
     first, second = pairs[cell.metric].to_numpy(), pairs[f"{cell.metric} of base"].to_numpy()
-    data = set(map(base.runs.attrs["data"].get, pairs["folder of base"]))
-    if len(data) == 1 and None not in data:
+    data = pairs["data_sha256 of base"]
+    if data.notna().all() and data.nunique() == 1:
         ratio = 0.0  # one split for all
     differences = first - second
     # Metrics are float32: differences that are equal but for its rounding cannot be tested.

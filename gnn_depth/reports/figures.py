@@ -18,7 +18,7 @@ from gnn_depth.measurements import colour_scale, edges, lost_and_zero
 from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
 from gnn_depth.reports.load import ReportError, at_edge, read_measures
-from gnn_depth.reports.published import Published, compare_published, read_published
+from gnn_depth.reports.published import compare_published, read_published
 from gnn_depth.reports.settings import counted, is_percent, label, metric_words, words
 from gnn_depth.reports.table import SPREADS, Spread, tabulate
 from gnn_depth.runs import RESULTS
@@ -72,11 +72,11 @@ def group(
         lines = rest
     elif panel is None:
         panels = rest
-    names = list(map(words, (*panels, *lines)))
-    groups = settings.grouped(frame, (*panels, *lines), remedy)
+    names = (*panels, *lines)
+    groups = settings.grouped(frame, names, remedy)
     found = []
     for labels in settings.in_order(groups):
-        named = list(map("=".join, zip(names, labels, strict=True)))
+        named = [f"{words(name)}={text}" for name, text in zip(names, labels, strict=True)]
         # The values of the panels' axes come first, then those of the lines'.
         title, name = ", ".join(named[: len(panels)]), ", ".join(named[len(panels) :])
         found.append((title, name, groups[labels]))
@@ -96,8 +96,7 @@ class Picture:
 
     Attributes:
         figure: Matplotlib's figure.
-        panels: Its axes by title.
-        first: Those whose scales and ticks are those of all.
+        panels: Its axes by title; scales and ticks of the first are those of all.
         notes: Sentences of the caption.
     """
 
@@ -105,21 +104,21 @@ class Picture:
         titles = list(dict.fromkeys(title for title, *_ in groups))
         columns = {1: 1, 2: 2, 4: 2}.get(len(titles), 3)
         rows = math.ceil(len(titles) / columns)
-        width, height = min(COLUMN * columns, PAGE), rows * HEIGHT
-        self.figure = Figure(figsize=(width, height), layout="constrained")
+        self.width, self.height = min(COLUMN * columns, PAGE), rows * HEIGHT
+        self.figure = Figure(figsize=(self.width, self.height), layout="constrained")
         grid = self.figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for spare in grid[len(titles) :]:
             spare.remove()
         self.panels: dict[str, Axes] = dict(zip(titles, grid, strict=False))
         for place, (title, axes) in enumerate(self.panels.items()):
-            axes.set_title(filled(title, width / columns))
+            axes.set_title(filled(title, self.width / columns))
             # The lowest of each column has numbers, also above a gap in the last row.
             axes.tick_params(labelbottom=place + columns >= len(titles))
         self.figure.supxlabel(xlabel, size="medium")
-        self.figure.supylabel(filled(ylabel, height), size="medium", ha="center")
-        self.first: Axes = grid[0]
+        self.figure.supylabel(filled(ylabel, self.height), size="medium", ha="center")
         if xlabel in ("step", "layer"):
-            self.first.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
+            locator = MaxNLocator(6, steps=[1, 2, 5, 10], integer=True)
+            grid[0].xaxis.set_major_locator(locator)
         self.styles: dict[str, int] = {}  # of the lines by label
         self.notes: list[str] = []
 
@@ -146,26 +145,7 @@ class Picture:
     def colour_bar(self, drawn: Any, label: str) -> None:
         """The scale of the colours of all panels."""
         bar = self.figure.colorbar(drawn, ax=list(self.panels.values()))
-        bar.set_label(filled(label, self.figure.get_figheight()))
-
-    def finish(self, title: str = "") -> None:
-        """Add the heading and the legend, once."""
-        with matplotlib.rc_context(RC):
-            width = self.figure.get_figwidth()
-            self.figure.suptitle(filled(title, width))
-            handles: dict[str, Any] = {}
-            for axes in self.panels.values():
-                of_panel, labels = axes.get_legend_handles_labels()
-                handles |= dict(zip(labels, of_panel, strict=True))
-            # Below the figure, in the tight box of what is saved.
-            self.figure.legend(
-                handles.values(),
-                handles,
-                loc="upper center",
-                bbox_to_anchor=(0.5, 0),
-                borderaxespad=0,
-                ncols=max(1, int(LETTERS * width) // max(map(len, [*handles, "        "]))),
-            )
+        bar.set_label(filled(label, self.height))
 
     def save(self, path: Path) -> None:
         """Write the figure into a file, whose suffix is the format."""
@@ -178,24 +158,34 @@ def filled(text: str, inches: float) -> str:
     return textwrap.fill(text, int(LETTERS * inches))
 
 
-def draw(kind: str, frame: pd.DataFrame, **options: Any) -> Picture:
-    """Draw runs as a figure of a kind: the functions below, with their options.
+def draw(kind: str, frame: pd.DataFrame, heading: str = "", **options: Any) -> Picture:
+    """Draw runs as a figure of a kind, one of `KINDS`: the functions below, with their options.
 
     Raises:
-        ReportError: There is no such kind, it has no such option, or an option names something that
-            does not exist.
+        ReportError: An option names something that does not exist.
     """
-    check_options(kind, options)
     with matplotlib.rc_context(RC):
         picture = KINDS[kind](frame, **options)
+        picture.figure.suptitle(filled(heading, picture.width))
+        handles: dict[str, Any] = {}
+        for axes in picture.panels.values():
+            of_panel, labels = axes.get_legend_handles_labels()
+            handles |= dict(zip(labels, of_panel, strict=True))
+        # Below the figure, in the tight box of what is saved.
+        picture.figure.legend(
+            handles.values(),
+            handles,
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0),
+            borderaxespad=0,
+            ncols=max(1, int(LETTERS * picture.width) // max(map(len, [*handles, " " * 8]))),
+        )
     picture.notes += settings.tally(frame["status"])
     return picture
 
 
 def check_options(kind: str, options: Collection[str]) -> None:
-    """Refuse an unknown kind of figure, and unknown options."""
-    if kind not in KINDS:
-        raise ReportError(unknown("kind of figure", kind, KINDS))
+    """Refuse options that a kind of figure does not have."""
     _, *accepted = inspect.signature(KINDS[kind]).parameters  # the functions are the one list
     for name in options:
         if name not in accepted:
@@ -228,40 +218,36 @@ def depth(
     values = [text for (text,) in settings.in_order(zip(frame[across].map(label)))]
     numbers = list(map(settings.number, values))
     has_names = None in numbers
-    places = np.arange(1.0, 1 + len(values))
-    if not has_names:
-        places = np.array(numbers, float)
+    places = np.arange(1.0, 1 + len(values)) if has_names else np.array(numbers, float)
     place_of = dict(zip(values, places, strict=True))
     groups = group(frame, panel, line, [across], remedy=None)
     picture = Picture(groups, words(across), metric_words(metric))
-    factor = scale(metric)
-    known: list[Published] = []
-    if published is not None:
-        known = read_published(published, metric)
+    known = read_published(published, metric) if published is not None else []
     counts = []
     for title, name, runs in groups:
+        axes, look = picture.panels[title], picture.look(name)
         table = tabulate(runs, [across], (), metric, spread, REMEDY)  # which checks the runs
-        cells = list(table.cells.values())
         at = np.array([place_of[row] for (row,) in table.rows])
-        look = picture.look(name)
         if has_names:  # nothing connects names, and the points of several lines stand side by side
             look["linestyle"] = "none"
             at = at + DODGE * picture.styles[name]
+        cells = list(table.cells.values())
         half = np.array([cell.half_width(spread) for cell in cells], dtype=float)  # None is NaN
         mean = np.array([cell.mean for cell in cells])
         counts += [cell.n for cell in cells]
-        picture.panels[title].errorbar(at, factor * mean, factor * half, **look)
+        axes.errorbar(at, scale(metric) * mean, scale(metric) * half, **look)
         for one in compare_published(table, known):
             # The table has the whole citation.
             source = one.published.source.split(",")[0]
             look |= {"label": f"{name}, {source}".removeprefix(", ")}
             look |= {"linestyle": "none", "markerfacecolor": "white"}
-            y, width = factor * one.number.mean, factor * (one.number.half or math.nan)
-            picture.panels[title].errorbar(place_of[one.row[0]], y, width, **look)
+            y, width = scale(metric) * np.array([one.number.mean, one.number.half or math.nan])
+            axes.errorbar(place_of[one.row[0]], y, width, **look)
+    first, *_ = picture.panels.values()
     if not has_names and places[0] > 0 and (np.diff(places) < CROWDED * np.ptp(places)).any():
-        picture.first.set_xscale("log")
-    picture.first.set_xticks(places, values)
-    picture.first.set_xticks([], minor=True)
+        first.set_xscale("log")
+    first.set_xticks(places, values)
+    first.set_xticks([], minor=True)
     picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {settings.n_of(counts)}."]
     return picture
 

@@ -16,6 +16,9 @@ from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, is_alive, read_result
 
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
+# Columns of what options do not tell: the content of the data, and of the plugins, which older runs
+# lack; and the options that change with the seed.
+IDENTITY = ("data_sha256", "plugin_files", "per_seed")
 SHOWN = 5  # files named in a warning
 
 
@@ -31,11 +34,11 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
     """Read every ``result.json`` below some folders into one table with a row for each run.
 
     A folder with ``measures/`` but no ``result.json``, as `gnn_depth.watch` writes it, is a run
-    too, with the axis ``run``. The columns are `gnn_depth.runs.COLUMNS`, then metrics by name,
-    hyperparameters by dotted key and the axes of a sweep by name; ``frame.attrs`` lists them as
-    ``metrics``, ``hparams`` and ``axes``, and has, by folder, the checksum of the ``data`` and the
-    versions of the ``plugins``. Folders called ``archive`` are skipped. Of runs with the
-    same config, data and seed only the newest with a result is kept.
+    too, with the axis ``run``. The columns are `gnn_depth.runs.COLUMNS`, the checksum of the data,
+    the plugins and the options that change with the seed, then metrics by name, hyperparameters by
+    dotted key and the axes of a sweep by name; ``frame.attrs`` lists these as ``metrics``,
+    ``hparams`` and ``axes``. Folders called ``archive`` are skipped. Of runs with the same config,
+    data and seed only the newest with a result is kept.
 
     Args:
         folders: Folders that contain runs, or folders of single runs.
@@ -126,6 +129,10 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     for folder, result in found.items():
         row = {name: result.get(name) for name in COLUMNS}
         row |= {"folder": folder, "version": result["packages"].get("gnn-depth")}
+        row["data_sha256"] = result.get("data_sha256")
+        row["plugin_files"] = ", ".join(map(str, result.get("plugins") or [])) or None
+        changing = result.get("per_seed") or []
+        row["per_seed"] = tuple(name.replace(".init_args.", ".") for name in changing)
         row |= result["metrics"]
         # An axis wins over a hyperparameter, because its labels may stand for whole sub-configs.
         for part in ("hparams", "axes"):
@@ -141,22 +148,12 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
         place = result.get("place")
         of_sweep = sweeps.setdefault(str(result.get("sweep")), len(sweeps))
         places.append((of_sweep, place if isinstance(place, int) else math.inf))
-    names = {**dict.fromkeys(COLUMNS), **parts["metrics"], **parts["hparams"], **parts["axes"]}
-    frame = pd.DataFrame(rows, columns=list(names))
+    names = [*COLUMNS, *IDENTITY, *parts["metrics"], *parts["hparams"], *parts["axes"]]
+    frame = pd.DataFrame(rows, columns=list(dict.fromkeys(names)))
     for name in NUMBERS:  # a column with gaps would be one of objects
         frame[name] = pd.to_numeric(frame[name], errors="coerce")
     for part, names in parts.items():
         frame.attrs[part] = list(names)
-    # By folder, options that change with the seed: runs with other values of them are repeats.
-    frame.attrs["per_seed"] = {
-        folder: [name.replace(".init_args.", ".") for name in result.get("per_seed") or []]
-        for folder, result in found.items()
-    }
-    # What options do not tell: the content of the data, and of the plugins. Older runs lack it.
-    frame.attrs["data"] = {folder: result.get("data_sha256") for folder, result in found.items()}
-    frame.attrs["plugins"] = {
-        folder: ", ".join(map(str, result.get("plugins") or [])) for folder, result in found.items()
-    }
     return frame.iloc[sorted(range(len(frame)), key=places.__getitem__)]
 
 

@@ -49,7 +49,7 @@ def varying_axes(frame: pd.DataFrame) -> list[str]:
     if frame.attrs["axes"]:
         return varying(frame, frame.attrs["axes"])
     # An old run, which records no options, differs in none.
-    return [name for name, texts in _told_apart(frame).items() if len({*texts} - {""}) > 1]
+    return _varying(_told_apart(frame))
 
 
 def full_name(frame: pd.DataFrame, name: str) -> str:
@@ -110,26 +110,18 @@ def is_percent(metric: str) -> bool:
     return re.search(r"(^|[/_])(acc|f1|auroc)([/_]|$)", metric) is not None
 
 
-def monitor(frame: pd.DataFrame) -> str:
-    """The metric that chose the best epochs: ``val/acc``, unless all runs name the same other."""
-    return _shared(frame, "monitor", "val/acc")
-
-
-def _shared(frame: pd.DataFrame, column: str, default: str) -> str:
-    """The entry of a column that all runs with one have in common."""
-    if column in frame:
-        found = frame[column].dropna().unique()
-        if len(found) == 1:
-            return str(found[0])
-    return default
-
-
 def main_metric(frame: pd.DataFrame) -> str:
-    """The monitored metric on the test set at the best epoch: ``test_acc_at_best_val``.
+    """The metric that chose the best epochs, on the test set at the best epoch:
+    ``test_acc_at_best_val``, unless all runs name the same other.
 
     Where the loss was monitored, it is the metric of the task.
     """
-    return on_test_set(monitor(frame), _shared(frame, "metric", "acc"))
+    found = {"monitor": "val/acc", "metric": "acc"}
+    for column in found:
+        named = frame[column].dropna().unique()
+        if len(named) == 1:
+            found[column] = str(named[0])
+    return on_test_set(found["monitor"], found["metric"])
 
 
 def metric_words(metric: str) -> str:
@@ -235,12 +227,12 @@ def choose_runs(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.D
     return frame
 
 
-def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:
+def _told_apart(frame: pd.DataFrame) -> pd.DataFrame:
     """The settings that tell experiments apart, each with its value in every run as text.
 
-    The text is empty where a value is not recorded: an old run does not record its hyperparameters,
-    and a run of another sweep does not record the axes of this one. In any other run a missing
-    setting counts as a value: a run without gradient clipping differs from one with it.
+    A value is missing where it is not recorded: an old run does not record its hyperparameters, and
+    a run of another sweep does not record the axes of this one. In any other run a missing setting
+    counts as a value: a run without gradient clipping differs from one with it.
     """
     has_no_hparams = frame[frame.attrs["hparams"]].isna().all(axis=1)
     columns = {}
@@ -251,8 +243,13 @@ def _told_apart(frame: pd.DataFrame) -> dict[str, list[str]]:
             continue
         is_axis = name in frame.attrs["axes"]
         not_recorded = frame[name].isna() if is_axis else has_no_hparams
-        columns[name] = frame[name].map(label).mask(not_recorded, "").tolist()
-    return columns
+        columns[name] = frame[name].map(label).mask(not_recorded)
+    return pd.DataFrame(columns, index=frame.index)
+
+
+def _varying(texts: pd.DataFrame) -> list[str]:
+    """The columns with more than one recorded value."""
+    return [name for name in texts if texts[name].nunique() > 1]
 
 
 def grouped(
@@ -267,35 +264,23 @@ def grouped(
     places: dict[Labels, list[int]] = {}  # the rows of each group
     for run, labels in enumerate(frame[list(names)].map(label).to_numpy()):
         places.setdefault(tuple(labels), []).append(run)
+    groups = {labels: frame.iloc[runs] for labels, runs in places.items()}
     if remedy is not None:
-        apart = _told_apart(frame)
-        for name in names:
-            apart.pop(name, None)
-        for runs in places.values():
-            _check_group(frame, runs, apart, remedy)
-    return {labels: frame.iloc[runs] for labels, runs in places.items()}
+        apart = _told_apart(frame).drop(columns=list(names), errors="ignore")
+        for group in groups.values():
+            _check_group(group, apart.loc[group.index], remedy)
+    return groups
 
 
-def _check_group(
-    frame: pd.DataFrame, runs: Sequence[int], apart: Mapping[str, Sequence[str]], remedy: str
-) -> None:
+def _check_group(group: pd.DataFrame, apart: pd.DataFrame, remedy: str) -> None:
     """Refuse runs that differ in more than their seed, and two runs with the same seed."""
-    group = frame.iloc[runs]
     # Options that change with the seed in some of the runs alone are a difference between them.
-    lists = [set(frame.attrs["per_seed"].get(folder, ())) for folder in group["folder"]]
-    per_seed = set.intersection(*lists)
-    mixed = {}
-    for name, texts in apart.items():
-        if name in per_seed:
-            continue
-        values = dict.fromkeys(texts[run] for run in runs)
-        values.pop("", None)  # not recorded
-        if len(values) > 1:
-            mixed[name] = list(values)
+    per_seed = set.intersection(*map(set, group["per_seed"]))
+    mixed = [name for name in _varying(apart) if name not in per_seed]
     # If an axis of the sweep differs, other options differ because of it.
-    axes = {name: values for name, values in mixed.items() if name in frame.attrs["axes"]}
+    axes = [name for name in mixed if name in group.attrs["axes"]]
     if mixed:
-        raise ReportError(_explain(axes or mixed, remedy))
+        raise ReportError(_explain(apart[axes or mixed], remedy))
     averaged = group[group["status"].isin(RESULTS) & group["seed"].notna()]
     for seed, repeated in averaged.groupby("seed"):
         if len(repeated) > 1:
@@ -306,27 +291,26 @@ def _check_group(
                 "called archive."
             )
     # What options do not tell: data and plugins whose content had changed in between.
-    for what in ("data", "plugins"):
-        if what == "data" and any(name.startswith("data.") for name in per_seed):
-            continue  # each seed has its own
-        contents: dict[str, str] = {}  # the first run of each
-        for folder in averaged["folder"]:
-            contents.setdefault(frame.attrs[what].get(folder) or "", folder)
-        contents.pop("", None)  # not recorded
-        if len(contents) > 1:
-            first, second, *_ = contents.values()
+    contents = {"data": "data_sha256", "plugins": "plugin_files"}
+    if any(name.startswith("data.") for name in per_seed):
+        del contents["data"]  # each seed has its own
+    for what, column in contents.items():
+        folders = averaged.dropna(subset=column).drop_duplicates(column)["folder"]
+        if len(folders) > 1:
+            first, second, *_ = folders
             raise ReportError(
                 f"{first!r} and {second!r} have equal options, but their {what} had changed in "
                 "between: move those that no longer count into a folder called archive."
             )
 
 
-def _explain(mixed: Mapping[str, Sequence[str]], remedy: str) -> str:
-    """The error for runs of one group that differ; ``mixed`` holds the values of each setting."""
+def _explain(mixed: pd.DataFrame, remedy: str) -> str:
+    """The error for runs of one group that differ in these settings."""
     # The options of a part differ because the part does, so naming the part is enough.
     roots = [name for name in mixed if not any(name.startswith(f"{part}.") for part in mixed)]
-    differences = [f"{name} ({first_of(mixed[name], SHOWN)})" for name in roots]
-    choices = [f"{name}={mixed[name][0]}" for name in roots]
+    values = {name: mixed[name].dropna().unique().tolist() for name in roots}
+    differences = [f"{name} ({first_of(values[name], SHOWN)})" for name in roots]
+    choices = [f"{name}={values[name][0]}" for name in roots]
     return (
         f"these runs differ in {first_of(differences, SHOWN, ' and ')}: {remedy} "
         f"{' '.join(roots)}, or choose with --where {' '.join(choices[:SHOWN])}."

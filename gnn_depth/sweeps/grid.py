@@ -1,6 +1,7 @@
 """A grid of runs: a base config with axes, rules and seeds, and a search, read from a file."""
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -20,7 +21,7 @@ KEYS = ("base", "axes", "search", "rules", "seeds", "per_seed", "name")
 KINDS: dict[type, str] = {dict: "a mapping", list: "a list"}
 RULE_KEYS = ("when", "set", "skip")
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
-MOST_SEEDS = 100_000  # more are rather a seed than a number of seeds
+MOST_RUNS = 100_000  # all are resolved before the first one starts
 
 
 class GridError(ValueError):
@@ -56,6 +57,11 @@ class Grid:
     # Options that change with the seed, such as the number of a fixed split.
     per_seed: Mapping[int, Settings] = field(default_factory=dict)
     search: Any = None  # of settings for every combination, see gnn_depth.sweeps.search
+
+    def __post_init__(self) -> None:
+        count = math.prod(map(len, self.axes.values())) * len(self.seeds)
+        if count > MOST_RUNS:
+            raise GridError(f"a grid has at most {MOST_RUNS:,} runs, not {count:,}.")
 
     def combinations(self) -> Iterator[Combination]:
         """Every combination that no rule skips."""
@@ -250,14 +256,14 @@ def _rule(
 
 
 def _seeds(seeds: object) -> tuple[int, ...]:
-    if type(seeds) is int and 0 < seeds <= MOST_SEEDS:  # True is an int too
+    if type(seeds) is int and 0 < seeds <= MOST_RUNS:  # True is an int too
         return tuple(range(seeds))
     if isinstance(seeds, list) and seeds:
         in_range = all(type(seed) is int and 0 <= seed <= LARGEST_SEED for seed in seeds)
         if in_range and len(set(seeds)) == len(seeds):
             return tuple(seeds)
     raise GridError(
-        f"seeds must be a number up to {MOST_SEEDS}, or a list of different ones from 0 to "
+        f"seeds must be a number up to {MOST_RUNS}, or a list of different ones from 0 to "
         f"{LARGEST_SEED}, not {seeds!r}."
     )
 

@@ -1,8 +1,9 @@
 """The suites: one function for each kind of part."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,7 +25,6 @@ from gnn_depth.nn.parts import (
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing import properties, subjects
 from gnn_depth.testing.subjects import (
-    Subject,
     has_edges,
     mixed,
     two_graphs,
@@ -109,49 +109,49 @@ def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), **opti
     check("skip", skip, {Skip: (subjects.of_skip, expected)}, except_for, options)
 
 
-#: Stacks on which every initialisation is tested.
-STACKS: dict[str, dict[str, Any]] = {
-    "a GCN of even width": {"num_layers": 3, "hidden_channels": 6},
-    "a GCN of odd width": {"num_layers": 3, "hidden_channels": 7},
-    "one GCN layer": {"num_layers": 1},
-    "a GAT of two heads": {
-        "layer": {"name": "gat", "heads": 2},
-        "num_layers": 3,
-        "hidden_channels": 5,
-    },
-    "a GAT without encoder and decoder": {
-        "layer": "gat",
-        "num_layers": 3,
-        "encoder": "none",
-        "decoder": "none",
-    },
-    "a residual GCN": {"num_layers": 3, "hidden_channels": 5, "skip": "residual"},
-    "a GCN with a norm of its weights": {"num_layers": 2, "norm": "weight_frobenius"},
-}
-
-
 @dataclass(frozen=True)
-class Drawing:
-    """An initialisation of a stack."""
+class Case:
+    """A part, and what it works on: a stack or a graph."""
 
-    label: str  # a key of STACKS
-    init: Init
+    label: str  # its description in messages
+    part: Callable[[Any], Any]
+    build: Callable[[], Any]  # makes what it works on
 
     def __str__(self) -> str:
         return self.label
 
-    def stack(self, dtype: torch.dtype = torch.float32) -> DeepGNN:
-        """The stack before it is initialised."""
-        options = {"hidden_channels": 4} | STACKS[self.label]
-        with seeded(0):
-            stack: DeepGNN = DeepGNN(5, 3, **options).to(dtype)
-        return stack
-
-    def draw(self, stack: DeepGNN) -> DeepGNN:
-        """Initialise a stack, always with the same seed."""
+    def apply(self, to: Any) -> Any:
+        """What the part returns, always with the same seed."""
         with seeded(1):
-            self.init(stack)
-        return stack
+            return self.part(to)
+
+
+def _cases(
+    builders: Mapping[str, Callable[[], Any]],
+) -> Callable[[type, Callable[..., Any]], list[Case]]:
+    """The subjects of a part: each of these."""
+    return lambda cls, make: [Case(label, make(), build) for label, build in builders.items()]
+
+
+def _stack(hidden_channels: int = 4, **options: Any) -> DeepGNN:
+    with seeded(0):
+        return DeepGNN(5, 3, hidden_channels=hidden_channels, **options)
+
+
+#: Stacks on which every initialisation is tested.
+STACKS = {
+    "a GCN of even width": partial(_stack, num_layers=3, hidden_channels=6),
+    "a GCN of odd width": partial(_stack, num_layers=3, hidden_channels=7),
+    "one GCN layer": partial(_stack, num_layers=1),
+    "a GAT of two heads": partial(
+        _stack, layer={"name": "gat", "heads": 2}, num_layers=3, hidden_channels=5
+    ),
+    "a GAT without encoder and decoder": partial(
+        _stack, layer="gat", num_layers=3, encoder="none", decoder="none"
+    ),
+    "a residual GCN": partial(_stack, num_layers=3, hidden_channels=5, skip="residual"),
+    "a GCN with a norm of its weights": partial(_stack, num_layers=2, norm="weight_frobenius"),
+}
 
 
 @as_property(
@@ -159,26 +159,28 @@ class Drawing:
     "Draw all weights and biases with torch's functions and their default generator; for layers "
     "call reset_parameters() first.",
 )
-def drawn(drawing: Drawing) -> None:
+def drawn(drawing: Case) -> None:
     """The result depends on torch's seed alone, not on the values before.
 
     A parameter that is forgotten would keep the values of its module's own initialisation.
     """
     results = []
     for before in (0.5, -0.25):
-        stack = drawing.stack()
+        stack = drawing.build()
         for parameter in stack.parameters():
             nn.init.constant_(parameter, before)
-        results.append(dict(drawing.draw(stack).named_parameters()))
+        drawing.apply(stack)
+        results.append(stack.state_dict())
     one, other = results
     for name, parameter in one.items():
         assert_close(parameter, other[name], f"{drawing}, drawn twice from one seed: {name}", 0)
 
 
 @as_property("finite", "Look for divisions by a width minus one, or by a sum that may be zero.")
-def finite_start(drawing: Drawing) -> None:
+def finite_start(drawing: Case) -> None:
     """Parameters are finite, and so are the outputs and gradients of the first step."""
-    stack, graph = drawing.draw(drawing.stack()), mixed()
+    stack, graph = drawing.build(), mixed()
+    drawing.apply(stack)
     with seeded(2):
         out = stack(torch.randn(graph.num_nodes, 5), graph)
     # Labels of every class; which node has which does not matter.
@@ -188,11 +190,12 @@ def finite_start(drawing: Drawing) -> None:
 
 
 @as_property("in_place", "Draw inside torch.no_grad(), with normal_(), copy_() and the like.")
-def in_place(drawing: Drawing) -> None:
+def in_place(drawing: Case) -> None:
     """Parameters are drawn in place: same tensors, shapes and types, trained as before."""
-    stack = drawing.stack(torch.float64)
+    stack = drawing.build().double()
     before = _facts(stack)
-    if before != _facts(drawing.draw(stack)):
+    drawing.apply(stack)
+    if before != _facts(stack):
         raise Violation(
             f"{drawing}: a parameter is another tensor, has another shape or type, or is trained "
             "otherwise."
@@ -210,35 +213,15 @@ def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **opti
     Properties: ``drawn``, ``finite``, ``in_place``. Arguments and errors are those of
     :func:`check_norm`.
     """
-
-    def drawings(cls: type[Init], make: Callable[[], Init]) -> list[Drawing]:
-        return [Drawing(label, make()) for label in STACKS]
-
-    suites: Suites = {Init: (drawings, [drawn, finite_start, in_place])}
+    suites: Suites = {Init: (_cases(STACKS), [drawn, finite_start, in_place])}
     check("init", init, suites, except_for, options)
 
 
-@dataclass(frozen=True)
-class Thinning:
-    """A graph dropout and a graph."""
-
-    label: str  # description of the graph
-    build: Callable[[], Graph]
-    part: GraphDropout
-
-    def __str__(self) -> str:
-        return self.label
-
-    def thinned(self, graph: Graph) -> Graph:
-        with seeded(1):
-            return self.part(graph)
-
-
 @as_property("fewer", "Return graph.keeping(mask), with one truth value for every edge.")
-def fewer(thinning: Thinning) -> None:
+def fewer(thinning: Case) -> None:
     """The nodes stay the same, and the edges are some of the graph's."""
     graph = thinning.build()
-    thin = thinning.thinned(graph)
+    thin = thinning.apply(graph)
     if not isinstance(thin, Graph):
         raise Violation(f"{thinning}: it returns {type(thin).__name__}, not a Graph.")
     if thin.num_nodes != graph.num_nodes or thin.node_to_graph is not graph.node_to_graph:
@@ -251,21 +234,21 @@ def fewer(thinning: Thinning) -> None:
 
 
 @as_property("seed", "Draw with torch's functions and their default generator only.")
-def same_edges(thinning: Thinning) -> None:
+def same_edges(thinning: Case) -> None:
     """The same seed of torch drops the same edges."""
     # Of two graphs, as a graph may keep what was drawn for it.
-    one = thinning.thinned(thinning.build())
-    other = thinning.thinned(thinning.build())
+    one = thinning.apply(thinning.build())
+    other = thinning.apply(thinning.build())
     if not torch.equal(one.edge_index, other.edge_index):
         raise Violation(f"{thinning}: other edges after the same seed.")
 
 
 @as_property("inputs", "Return a new graph: graph.keeping(mask) leaves this one alone.")
-def graph_unchanged(thinning: Thinning) -> None:
+def graph_unchanged(thinning: Case) -> None:
     """The input graph does not change: evaluation uses all of its edges."""
     graph = thinning.build()
     before = graph.edge_index.clone()
-    thinning.thinned(graph)
+    thinning.apply(graph)
     if not has_edges(graph, before):
         raise Violation(f"{thinning}: the graph has other edges afterwards.")
 
@@ -292,9 +275,5 @@ def check_graph_dropout(
     Properties: ``fewer``, ``seed``, ``inputs``. Arguments and errors are those of
     :func:`check_norm`.
     """
-
-    def thinnings(cls: type[GraphDropout], make: Callable[[], GraphDropout]) -> list[Thinning]:
-        return [Thinning(label, build, make()) for label, build in GRAPHS.items()]
-
-    suites: Suites = {GraphDropout: (thinnings, [fewer, same_edges, graph_unchanged])}
+    suites: Suites = {GraphDropout: (_cases(GRAPHS), [fewer, same_edges, graph_unchanged])}
     check("graph_dropout", part, suites, except_for, options)

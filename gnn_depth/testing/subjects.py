@@ -44,7 +44,7 @@ def two_graphs() -> tuple[Graph, list[tuple[Graph, Tensor]]]:
     """The mixed graph and a smaller one in one batch; each alone with the numbers of its nodes."""
     first, second = mixed(), Graph(torch.tensor([[0, 1, 2, 3], [1, 2, 0, 4]]), 5)
     # Alternating, so that a part that takes graphs as consecutive rows is found out.
-    node_to_graph = torch.tensor([0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0])
+    node_to_graph = torch.tensor([0, 1, 0, 1, 0] + [0, 1, 0] * 3)
     numbers = [(node_to_graph == graph).nonzero()[:, 0] for graph in (0, 1)]
     edges = torch.cat([numbers[0][first.edge_index], numbers[1][second.edge_index]], 1)
     return Graph(edges, 14, node_to_graph), [(first, numbers[0]), (second, numbers[1])]

@@ -127,7 +127,6 @@ def test_overflow_is_grey_and_an_exact_zero_black_and_both_are_counted(tmp_path)
     np.testing.assert_array_equal(drawn.get_array()[4], values[:, 4])
     assert any("zero (in heat maps black): 1." in note for note in picture.notes)
     assert any("Not finite (grey): 3." in note for note in picture.notes)
-    picture.finish("T")
 
 
 def test_a_heat_map_does_not_mix_what_differs_in_more_than_the_seed(tmp_path):

@@ -121,6 +121,7 @@ def test_a_subset_keeps_the_order_and_leaves_the_other_axes_alone():
         ("axes: {d: {a: {seed_everything: 1}}}", "its key `seeds`"),
         ("seeds: [1, 1]", "different ones"),
         ("seeds: 20261121", "a number up to 100000"),
+        ("{seeds: 100000, axes: {a.b: [1, 2]}}", "not 200,000"),
         ("name: ../x", "nor '../x'"),
         ("rules: [{skip: true}]", "skip every combination"),
         ("rules: [{when: {x: 1}, skip: true}]", "unknown axis 'x'"),
