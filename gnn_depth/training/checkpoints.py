@@ -42,11 +42,9 @@ class VerifiedCheckpoints(TorchCheckpointIO):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             _replace(Path(path), _serialise(checkpoint))
         except OSError as error:
-            why = f"cannot be written ({error.strerror or error})"
-            if isinstance(error, CheckpointError):
-                why = str(error)
             raise CheckpointError(
-                f"the checkpoint {path} {why}; what was saved before is intact."
+                f"the checkpoint {path} cannot be written ({error.strerror or error}); what was "
+                "saved before is intact."
             ) from error
 
     def load_checkpoint(
@@ -128,7 +126,7 @@ def _serialise(checkpoint: dict[str, Any]) -> bytes:
         )
     content, why = _as_data(checkpoint | {"callbacks": states})
     if why:
-        raise CheckpointError(f"would hold more than data ({why})")
+        raise CheckpointError(f"it would hold more than data, {why}")
     return content
 
 

@@ -17,6 +17,7 @@ import inspect
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from lightning.pytorch.callbacks import Timer
 from lightning.pytorch.core.mixins.hparams_mixin import _given_hyperparameters
 from lightning.pytorch.loops.evaluation_loop import _EvaluationLoop
 from lightning.pytorch.loops.optimization.automatic import ClosureResult
-from lightning.pytorch.strategies import Strategy
 from lightning.pytorch.trainer.states import RunningStage, TrainerFn
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning.pytorch.utilities.parsing import _get_init_args
@@ -36,17 +36,14 @@ from torch.nn.parallel import DistributedDataParallel
 from gnn_depth.builder import is_plain_value
 from gnn_depth.data.base import FullBatch
 
-# Hooks inside a validation, which the short loop of OneBatchValidation does not call, except the
-# module's on_validation_epoch_end. A user's callback may implement them; ours do not.
-INSIDE: tuple[str, ...] = (
+# Hooks inside a validation, which the short loop of OneBatchValidation does not call.
+INSIDE = (
     "on_validation_start",
     "on_validation_epoch_start",
     "on_validation_batch_start",
     "on_validation_batch_end",
     "on_validation_epoch_end",
 )
-MODES = ("on_validation_model_eval", "on_validation_model_train")
-TRANSFER = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 
 
 # Epochs of one step
@@ -62,8 +59,9 @@ class OneBatchValidation(_EvaluationLoop):
 
     Lightning's own loop makes iterators, progress bars and result tables for the single batch,
     which takes longer than the batch. Lightning still decides when and how often to validate.
-    Lightning's loop runs if there is more than one full batch, if somebody implements a hook inside
-    the validation (:data:`INSIDE`), or if a subclass of the module has its own step.
+    Lightning's loop runs if there is more than one full batch, and if the module, the data or a
+    callback is the user's, or one of Lightning's callbacks has a hook inside the validation
+    (:data:`INSIDE`).
 
     Attributes:
         measured: Copies of the weights that Lightning's loop has measured: a callback that averages
@@ -71,29 +69,34 @@ class OneBatchValidation(_EvaluationLoop):
     """
 
     measured: dict[str, Tensor] | None = None
-    _module: type[L.LightningModule]  # the class whose steps the short loop may call
-    _watched: bool | None = None  # True if somebody implements such a hook; None if not known yet
 
     @classmethod
-    def replace(cls, trainer: L.Trainer, module: type[L.LightningModule]) -> None:
-        """Replace the validation loop of a trainer's fit, for the steps of this class."""
+    def replace(cls, trainer: L.Trainer) -> None:
+        """Replace the validation loop of a trainer's fit."""
         old = trainer.fit_loop.epoch_loop.val_loop
         new = cls(
             trainer, TrainerFn.FITTING, RunningStage.VALIDATING, verbose=False, inference_mode=False
         )
         new._data_source = old._data_source  # where the loop gets its loader from
-        new._module = module
         trainer.fit_loop.epoch_loop.val_loop = new
 
     def run(self) -> list:
         self.measured = None  # of an earlier validation, such as Lightning's sanity check
         self.setup_data()
-        if not self._is_one_full_batch() or self._is_watched():
+        trainer, module = self.trainer, self.trainer.lightning_module
+        loaders: list[Any] = []
+        if self._combined_loader is not None:
+            loaders = self._combined_loader.flattened
+        is_one_batch = (
+            len(loaders) == 1
+            and isinstance(loaders[0], FullBatch)
+            and trains_on_full_batch(trainer)
+            and self._max_batches == [1]  # limit_val_batches applied
+            and not trainer.sanity_checking
+        )
+        if not is_one_batch or self._is_watched:
             return super().run()
-        trainer = self.trainer
-        module = trainer.lightning_module
-        assert self._combined_loader is not None
-        batch = trainer.precision_plugin.convert_input(self._combined_loader.flattened[0].batch)
+        batch = trainer.precision_plugin.convert_input(loaders[0].batch)
         batch = trainer.strategy.batch_to_device(batch)  # which keeps its copy there
         self.batch_progress.reset_on_run()
         with evaluation_mode(module), torch.no_grad():
@@ -114,37 +117,18 @@ class OneBatchValidation(_EvaluationLoop):
         self.measured = _copies(self.trainer.lightning_module.state_dict())
         return super()._build_step_args_from_hook_kwargs(*args)
 
-    def _is_one_full_batch(self) -> bool:
-        if self._combined_loader is None:
-            return False
-        loaders = self._combined_loader.flattened
-        return (
-            len(loaders) == 1
-            and isinstance(loaders[0], FullBatch)
-            and trains_on_full_batch(self.trainer)
-            and self._max_batches == [1]  # limit_val_batches applied
-            and not self.trainer.sanity_checking
-        )
-
+    @cached_property
     def _is_watched(self) -> bool:
-        if self._watched is None:
-            trainer: Any = self.trainer
-            # Objects, the base class of each, and the hooks that it must not override.
-            candidates: list[tuple[Any, type, tuple[str, ...]]] = [
-                (trainer.lightning_module, L.LightningModule, (*INSIDE[:-1], *MODES, *TRANSFER)),
-                (trainer.lightning_module, self._module, ("validation_step", INSIDE[-1])),
-                (trainer.datamodule, L.LightningDataModule, TRANSFER),
-                (trainer.strategy, Strategy, ("on_validation_start", "on_validation_end")),
-            ]
-            for callback in trainer.callbacks:
-                hooks = INSIDE
-                if not type(callback).__module__.startswith(("lightning.", "gnn_depth.")):
-                    hooks += ("on_validation_end",)  # it may put other weights in place there
-                candidates.append((callback, L.Callback, hooks))
-            self._watched = False
-            for candidate, base, hooks in candidates:
-                self._watched |= any(is_overridden(hook, candidate, base) for hook in hooks)
-        return self._watched
+        trainer: Any = self.trainer
+        for each in (trainer.lightning_module, trainer.datamodule, *trainer.callbacks):
+            place = type(each).__module__
+            if place.startswith("gnn_depth."):  # ours has no such hook
+                continue
+            if not place.startswith("lightning."):
+                return True
+            if any(is_overridden(hook, each, L.Callback) for hook in INSIDE):
+                return True
+        return False
 
 
 def measured_weights(trainer: L.Trainer) -> tuple[dict[str, Tensor], bool]:
@@ -339,20 +323,19 @@ class SafeCheckpointModule(L.LightningModule):
             for name, parameter in inspect.signature(cls).parameters.items():
                 if parameter.default is not parameter.empty:
                     defaults[name] = parameter.default
-        options, arguments, code = dict(defaults), {}, None
-        frame = inspect.currentframe()
+        options, frame, passes_on = dict(defaults), inspect.currentframe(), 0
+        calls: list[dict[str, Any]] = []
         # From the constructor of the last class to that of the class that was called.
         while frame is not None:
             if frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is self:
-                code, (_, arguments) = frame.f_code, _get_init_args(frame)
-                options |= arguments
+                passes_on = frame.f_code.co_flags & inspect.CO_VARARGS
+                calls.append(_get_init_args(frame)[1])
+                options |= calls[-1]
             frame = frame.f_back
         # Objects that LightningCLI has made stand in its config as text.
         options |= _given_hyperparameters.get() or {}
-        is_own = type(self).__init__ is not classes[-1].__init__
-        # One of *args passes on what it was given.
-        if is_own and code is not None and not code.co_flags & inspect.CO_VARARGS:
-            self._inherited = options.keys() - arguments.keys()
+        if len(calls) > 1 and not passes_on:  # one of *args passes on what it was given
+            self._inherited = options.keys() - calls[-1].keys()
         self.keep_options(options, defaults)
 
     def keep_options(self, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:

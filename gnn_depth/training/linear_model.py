@@ -22,13 +22,12 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
     .. math:: \min_{W, b} \; L(z W + b) / L_0 + \tfrac{1}{2n} \|W\|^2, \qquad z = [x, P x, P^2 x]
 
     P takes the mean over the neighbours, L is the loss of the task, L_0 that of W = 0 and b = 0,
-    and n the number of training nodes, on which each of x, P x and P^2 x has deviation 1. Numbers
-    to predict that the task does not scale are standardised.
+    and n the number of training nodes, on which each of x, P x and P^2 x has deviation 1.
 
     Returns:
         Metrics such as ``test/acc``, of the validation and the test nodes. Empty for a model of too
-        many numbers; if each graph has a target; if the features are integers or targets are
-        missing; or if there is no single batch of all nodes.
+        many numbers; if each graph has a target; if the features are integers, targets are missing
+        or numbers to predict are not scaled; or if there is no single batch of all nodes.
     """
     loader = data.predict_dataloader()
     if data.per_graph or not isinstance(loader, FullBatch):
@@ -39,6 +38,8 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
     rows = sets.train.nodes
     is_small = 0 < len(rows) * x.shape[1] * (1 + HOPS) <= MOST_FITTED
     if not is_small or not x.is_floating_point() or sets.train.targets.isnan().any():
+        return {}
+    if task.targets == "numbers" and not task.scalings:
         return {}
     means = [x.detach().float()]
     weights = batch.graph.mean_weights(torch.float32)
@@ -58,18 +59,11 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
 def _fitted(task: Task, x: Tensor, train: NodeSets) -> Tensor:
     """The outputs of a linear model for all rows."""
     x_train, y_train, rows = x[train.nodes], train.targets, len(train.nodes)
-    size, mean = torch.ones(()), torch.zeros(())
-    if task.targets == "numbers" and not task.scalings:
-        size, mean = torch.std_mean(y_train.view(rows, -1).float(), 0, correction=0)
-        size = torch.where(size > 0, size, 1.0)
     weight = x.new_zeros(x.shape[1], task.num_outputs, requires_grad=True)
     bias = x.new_zeros(task.num_outputs, requires_grad=True)
 
-    def outputs(features: Tensor) -> Tensor:
-        return mean + size * (features @ weight + bias)
-
     # Where all targets are equal there is nothing to fit.
-    loss_of_zero = task.loss(outputs(x_train), y_train).detach().clamp_min(1e-12)
+    loss_of_zero = task.loss(x_train @ weight + bias, y_train).detach().clamp_min(1e-12)
     # Convex for the tasks of this package; L-BFGS draws no random numbers.
     optimizer = torch.optim.LBFGS(
         [weight, bias], max_iter=STEPS, tolerance_grad=1e-4, line_search_fn="strong_wolfe"
@@ -78,11 +72,11 @@ def _fitted(task: Task, x: Tensor, train: NodeSets) -> Tensor:
     def objective() -> Tensor:
         optimizer.zero_grad()
         # Over the loss of zero: the penalty has the same strength for every task and unit.
-        loss = task.loss(outputs(x_train), y_train) / loss_of_zero
+        loss = task.loss(x_train @ weight + bias, y_train) / loss_of_zero
         penalty = weight.square().sum() / (2 * rows)
         total: Tensor = loss + penalty
         total.backward()  # type: ignore[no-untyped-call]
         return total
 
     optimizer.step(objective)  # type: ignore[no-untyped-call]
-    return outputs(x).detach()
+    return (x @ weight + bias).detach()

@@ -146,8 +146,5 @@ def trainer_options() -> dict[str, Option]:
 
 
 def trainer_objects(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every option of the trainer, with the objects that the given ones stand for."""
-    known = trainer_options()
-    # All of them: some defaults of ours are not Lightning's.
-    defaults = {name: option.default for name, option in known.items()}
-    return defaults | instantiate_options(known, given)
+    """Options of the trainer, with the objects that the given ones stand for, and our defaults."""
+    return TRAINER_DEFAULTS | instantiate_options(trainer_options(), given)

@@ -19,23 +19,6 @@ from gnn_depth.registry import registered
 from gnn_depth.training.tasks import Task
 
 
-def mode_of(monitor: str, task: Task | None = None) -> str | None:
-    """The mode that finds the best of a metric, such as ``max`` for ``val/acc``; None if unknown.
-
-    Without a task all registered ones are asked, and must agree.
-    """
-    split, _, name = monitor.partition("/")
-    if split not in SPLITS:
-        return None
-    tasks: list[Task] = [cls(2) for cls in registered("task").values()]  # all may have two outputs
-    if task is not None:
-        tasks = [task]
-    modes = {each.directions().get(name) for each in tasks} - {None}  # not all have this metric
-    if len(modes) != 1:
-        return None
-    return modes.pop()
-
-
 def with_modes(chosen: Any) -> Any:
     """Selected callbacks and schedules, with the mode of their metric where none is written.
 
@@ -69,14 +52,23 @@ def check_mode(watcher: object, task: Task) -> None:
 
 
 def _right_mode(watcher: str, monitor: Any, mode: Any, task: Task | None = None) -> str | None:
-    """The mode in which a metric must be watched; None if nothing is known of it.
+    """The mode that finds the best of a metric, such as ``max`` for ``val/acc``; None if unknown.
+
+    Without a task all registered ones are asked, and must agree.
 
     Raises:
-        MisconfigurationException: The mode is another one.
+        MisconfigurationException: The mode is the other one.
     """
-    if not isinstance(monitor, str):
+    split, _, name = str(monitor).partition("/")
+    if split not in SPLITS:
         return None
-    right = mode_of(monitor, task)
+    tasks: list[Task] = [cls(2) for cls in registered("task").values()]  # all may have two outputs
+    if task is not None:
+        tasks = [task]
+    modes = {each.directions().get(name) for each in tasks} - {None}  # not all have this metric
+    if len(modes) != 1:
+        return None
+    right = modes.pop()
     if {mode, right} == {"min", "max"}:
         better = {"max": "larger", "min": "smaller"}[str(right)]
         raise MisconfigurationException(

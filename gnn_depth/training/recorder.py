@@ -206,16 +206,13 @@ class RunRecorder(L.Callback):
         if is_between_epochs(trainer):
             # Lightning keeps them, and an epoch without validation would have those of another.
             trainer.callback_metrics.clear()
-        # The first hook after schedules and all callbacks are done with the previous epoch.
-        if self._is_due(trainer):
-            self._save_checkpoints(trainer)
-
-    def _is_due(self, trainer: L.Trainer) -> bool:
-        """True if it is time to save, before an epoch; the first process decides for all."""
+        # The first hook after schedules and all callbacks are done with the previous epoch. The
+        # first process decides for all.
         done = trainer.current_epoch - self._first_epoch
         is_due = time.monotonic() - self._saved >= 60 * (self.save_every_minutes or math.inf)
         is_due |= done % (self.save_every_epochs or math.inf) == 0
-        return bool(trainer.strategy.broadcast(done > 0 and is_due))
+        if trainer.strategy.broadcast(done > 0 and is_due):
+            self._save_checkpoints(trainer)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.sanity_checking:

@@ -4,6 +4,7 @@
 workers of a sweep call it.
 """
 
+import json
 import logging
 import os
 import sys
@@ -84,8 +85,8 @@ def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None
     """Make Lightning's trainer, with this package's progress lines and checkpoints.
 
     Args:
-        options: Options of the trainer with their defaults (see
-            ``gnn_depth.training.models.trainer_options``); callbacks and loggers are objects.
+        options: Options of the trainer (see ``gnn_depth.training.models.trainer_objects``);
+            callbacks and loggers are objects.
         recorder: The recorder of a training.
 
     Raises:
@@ -149,7 +150,7 @@ def run(
     data: Any,
     trainer: L.Trainer,
     recorder: RunRecorder,
-    resolved: Mapping[str, Any],
+    resolved: dict[str, Any],
     name: str,
     checkpoint: Path | None = None,
     origin: Origin | None = None,
@@ -396,17 +397,16 @@ def name_of_parts(model: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as a config writes it; an object is described by its class and its plain state."""
-    if isinstance(value, SCALAR):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return list(map(_plain, value))
+    """A value as a config writes it."""
+    return json.loads(json.dumps(value, default=_of_object))
+
+
+def _of_object(value: Any) -> Any:
+    """An object as a config describes it: by its class and its plain state."""
     if isinstance(value, Path | timedelta):
         return str(value)
     if isinstance(value, partial):
-        return {**_plain(value.func), "init_args": _plain(value.keywords)}
+        return {**_of_object(value.func), "init_args": value.keywords}
     if isinstance(value, type | FunctionType):
         path = registry.import_path(value)
         if load_class(path) is value:

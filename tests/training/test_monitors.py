@@ -12,10 +12,10 @@ from torchmetrics import Metric
 
 from gnn_depth.builder import check
 from gnn_depth.training import NodeClassifier
-from gnn_depth.training.monitors import mode_of, with_modes
+from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.summary import report
-from gnn_depth.training.tasks import MultiClass, Regression
+from gnn_depth.training.tasks import MultiClass
 from tests.training.conftest import Collect
 
 NAN = math.nan
@@ -153,16 +153,9 @@ def test_a_config_gets_the_mode_that_it_leaves_out_and_no_wrong_one():
     def chosen(**options):
         return check("scheduler", {"name": "ReduceLROnPlateau", **options})
 
-    found, other = with_modes([chosen(monitor="val/acc"), chosen(monitor="val/loss")])
-    assert found.options == {"monitor": "val/acc", "mode": "max"}
-    assert other.options["mode"] == "min"
+    modes = {"val/acc": "max", "val/loss": "min", "val/mae": "min", "test/auroc": "max"}
+    for metric, mode in modes.items():
+        assert with_modes([chosen(monitor=metric)])[0].options["mode"] == mode
     assert with_modes(chosen(monitor="own/score")) == chosen(monitor="own/score")
     with pytest.raises(MisconfigurationException, match="val/acc, .*larger .*'min': use mode max"):
         with_modes(chosen(monitor="val/acc", mode="min"))
-
-
-def test_the_task_knows_the_mode_of_each_of_its_metrics():
-    modes = [mode_of(f"val/{name}", Regression(2)) for name in ("mae", "rmse", "r2")]
-    assert modes == ["min", "min", "max"]
-    assert mode_of("train/lr") is None
-    assert mode_of("test/auroc") == "max"

@@ -13,7 +13,7 @@ from gnn_depth.nn.layers import GAT
 from gnn_depth.nn.norms import LayerNorm
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.models import select_section
-from gnn_depth.training.optimizers import fuse
+from gnn_depth.training.module import fuse
 
 
 @pytest.mark.parametrize(
