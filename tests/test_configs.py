@@ -11,6 +11,7 @@ from gnn_depth.cli import main, reproduce
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver, line_of
 from gnn_depth.cli.sweep import load_grid
+from gnn_depth.registry import as_written
 from gnn_depth.reports.published import parse_published
 
 FOLDER = Path(__file__).parent.parent / "configs"
@@ -85,7 +86,7 @@ def test_a_shipped_grid_asks_for_what_there_is(path, resolver):
 def test_a_shipped_item_has_published_numbers_of_runs_that_its_grid_has(path):
     item = reproduce.load_item(path.relative_to(FOLDER / "reproduce").with_suffix("").as_posix())
     grid = load_grid(str(item.grid))
-    labels = {axis: set(grid.labels_of(axis)) for axis in grid.axes}
+    labels = {axis: set(map(as_written, values)) for axis, values in grid.axes.items()}
     assert item.source
     for entry in parse_published(item.published):
         assert set(entry.numbers) <= labels[entry.over]

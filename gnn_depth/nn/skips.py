@@ -360,8 +360,11 @@ class GraphCON(_Projecting):
         velocity: Tensor | None = None,
     ) -> tuple[Rows, Rows]:
         x = self.project(states[-1])
-        # The velocity has the width of the state that it came with.
-        y = x if velocity is None else self.project(velocity)
+        y = x
+        if velocity is not None and velocity.shape[1] == x.shape[1]:
+            y = velocity
+        elif velocity is not None:  # it has the width of the state that it came with
+            y = self.project(velocity)
         y = y + self.step_size * (update - self.damping * y - self.frequency * x)
         return x + self.step_size * y, y
 

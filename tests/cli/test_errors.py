@@ -102,7 +102,7 @@ def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused):
     assert "'x.ckpt' is damaged" in refused("test", "--ckpt_path", "x.ckpt")
 
 
-@pytest.mark.parametrize("target", ["training.module.check_compile", "data.synthetic.Range"])
+@pytest.mark.parametrize("target", ["training.module.make_task", "data.synthetic.Range"])
 def test_a_bug_keeps_its_traceback(gnn_depth, monkeypatch, target):
     monkeypatch.setattr(f"gnn_depth.{target}", None)
     with pytest.raises(TypeError, match=r"'NoneType' object is not callable"):

@@ -66,7 +66,6 @@ def test_a_dry_run_names_every_group_and_makes_nothing(done, grid):
         ({"seeds": 2, "per_seed": {"trainer.devices": [1, 2]}}, [], ["trainer.devices is for"]),
         ({}, ["--trainer.fast_dev_run", "true"], ["trainer.fast_dev_run"]),
         ({"axes": {"model.num_layers": [0]}}, [], ["num_layers=0: ", "at least 1"]),
-        ({"axes": {"model.optimizer": ["SparseAdam"]}}, [], ["optimizer=SparseAdam", "dense"]),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_runs(refused, grid, content, words, said):
