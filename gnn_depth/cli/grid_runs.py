@@ -177,7 +177,7 @@ def line_of(
     for settings in combination.settings:
         for key, value in settings.items():
             if key == "config":
-                layers.append(read_config(str(folder / value)))
+                layers.append(read_config(str(folder / str(value))))
             elif key == "plugins":
                 plugins += Source(str(folder / "grid"), {key: value}).plugins
             else:

@@ -3,9 +3,9 @@
 import inspect
 import math
 import textwrap
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -48,7 +48,7 @@ DODGE = 0.1  # between the points of several lines above one name
 CROWDED = 0.05  # share of an axis: numbers nearer than this get a logarithmic axis
 MAX_LAYERS = 6  # panels of a history, unless layers are chosen
 REMEDY = "tell them apart with --line or --panel"
-Groups: TypeAlias = list[tuple[str, str, pd.DataFrame]]  # panel, line, and runs or values
+PANEL, LINE = "panel of a figure", "line of a figure"  # columns of runs and of values
 
 
 def group(
@@ -57,9 +57,9 @@ def group(
     line: Sequence[str] | None,
     used: Sequence[str] = (),
     remedy: str | None = REMEDY,
-) -> Groups:
-    """The runs of each panel and line; None stands for all axes that vary and are not used
-    otherwise.
+) -> pd.DataFrame:
+    """The runs in the order of panels and lines, with columns for these; None stands for all axes
+    that vary and are not used otherwise.
 
     With a remedy, the runs of a group may differ only in their seed.
     """
@@ -79,8 +79,14 @@ def group(
         named = [f"{words(name)}={text}" for name, text in zip(names, labels, strict=True)]
         # The values of the panels' axes come first, then those of the lines'.
         title, name = ", ".join(named[: len(panels)]), ", ".join(named[len(panels) :])
-        found.append((title, name, groups[labels]))
-    return found
+        found.append(groups[labels].assign(**{PANEL: title, LINE: name}))
+    return pd.concat(found)
+
+
+def each_line(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Panel, line, and the runs or values of every line."""
+    for (title, name), mine in frame.groupby([PANEL, LINE], sort=False):
+        yield title, name, mine
 
 
 def with_result(frame: pd.DataFrame) -> pd.DataFrame:
@@ -100,8 +106,8 @@ class Picture:
         notes: Sentences of the caption.
     """
 
-    def __init__(self, groups: Groups, xlabel: str, ylabel: str) -> None:
-        titles = list(dict.fromkeys(title for title, *_ in groups))
+    def __init__(self, drawn: pd.DataFrame, xlabel: str, ylabel: str) -> None:
+        titles = drawn[PANEL].unique()
         columns = {1: 1, 2: 2, 4: 2}.get(len(titles), 3)
         rows = math.ceil(len(titles) / columns)
         self.width, self.height = min(COLUMN * columns, PAGE), rows * HEIGHT
@@ -224,7 +230,7 @@ def depth(
     picture = Picture(groups, words(across), metric_words(metric))
     known = read_published(published, metric) if published is not None else []
     counts = []
-    for title, name, runs in groups:
+    for title, name, runs in each_line(groups):
         axes, look = picture.panels[title], picture.look(name)
         table = tabulate(runs, [across], (), metric, spread, REMEDY)  # which checks the runs
         at = np.array([place_of[row] for (row,) in table.rows])
@@ -252,18 +258,6 @@ def depth(
     return picture
 
 
-def of_groups(groups: Groups, values: pd.DataFrame) -> Groups:
-    """The values of each group of runs that has any."""
-    found = []
-    for title, name, runs in groups:
-        mine = values[values["run"].isin(runs.index)]
-        if len(mine):
-            found.append((title, name, mine))
-    if not found:
-        raise ReportError("no run has a value to draw.")
-    return found
-
-
 def axis_label(values: pd.DataFrame) -> str:
     """A measure's unit, or its name without one."""
     facts = values.attrs
@@ -275,29 +269,29 @@ def measured(
     measure: Sequence[str],
     panel: Sequence[str] | None,
     line: Sequence[str] | None,
-) -> tuple[Groups, pd.DataFrame, list[str]]:
-    """The values of a measure in every group of runs that has it, all values, and notes on them."""
+) -> tuple[pd.DataFrame, list[str]]:
+    """The values of a measure in every line of every panel, and notes on them."""
     results = with_result(frame)
+    groups = group(results, panel, line)
     (name,) = measure
-    values = read_measures(results, name)
-    groups = of_groups(group(results, panel, line), values)
-    counts = []
-    early = 0
-    for *_, mine in groups:
-        ends = mine.groupby("run")["step"].max()
-        counts.append(len(ends))
-        early += int((ends < ends.max()).sum())
+    values = read_measures(groups, name)
+    for column in (PANEL, LINE):
+        values[column] = values["run"].map(groups[column])
+    runs = values.groupby([PANEL, LINE, "run"])["step"].max().groupby([PANEL, LINE])
     lost, zero = lost_and_zero(values["value"].to_numpy(), values.attrs["log10"])
-    notes = [f"Over seeds, {settings.n_of(counts)}."]
+    notes = [f"Over seeds, {settings.n_of(runs.size())}."]
     for what, count in (
         ("Exactly zero (in heat maps black)", zero.sum()),
         ("Not finite (grey)", lost.sum()),
-        ("Ended earlier than other seeds", early),
-        ("Without this measure", len(results) - sum(counts)),
+        (
+            "Ended earlier than other seeds",
+            runs.apply(lambda ends: (ends < ends.max()).sum()).sum(),
+        ),
+        ("Without this measure", len(results) - values["run"].nunique()),
     ):
         if count:
             notes.append(f"{what}: {count}.")
-    return groups, values, notes
+    return values, notes
 
 
 def of_layers(values: pd.DataFrame) -> pd.Series:
@@ -314,11 +308,11 @@ def heatmap(
 
     An exact zero, which has no logarithm, is black, and a value that is not finite is grey.
     """
-    groups, values, notes = measured(frame, measure, panel, ())
-    picture = Picture(groups, "step", "layer")
+    values, notes = measured(frame, measure, panel, ())
+    picture = Picture(values, "step", "layer")
     picture.notes = ["Median.", *notes]
     maps = {}
-    for title, _, mine in groups:
+    for title, _, mine in each_line(values):
         maps[title] = of_layers(mine).groupby(["step", "layer"]).median().unstack("step")
     every = np.concatenate([cells.to_numpy().ravel() for cells in maps.values()])
     name, low, high = colour_scale(every, values.attrs["around_zero"])
@@ -345,12 +339,12 @@ def layers(
 
     The lines are medians over seeds. The band covers all of them at all steps.
     """
-    groups, values, notes = measured(frame, measure, panel, line)
-    picture = Picture(groups, "layer", axis_label(values))
+    values, notes = measured(frame, measure, panel, line)
+    picture = Picture(values, "layer", axis_label(values))
     of_band = "Dotted, open: start of training; filled: end; band: during training."
     picture.notes = [f"Medians. {of_band}", *notes]
     start = {"linestyle": ":", "markerfacecolor": "white", "label": None}
-    for title, name, mine in groups:
+    for title, name, mine in each_line(values):
         # An edge at infinity would hide the rest.
         finite = of_layers(mine).replace([-math.inf, math.inf], math.nan).groupby("layer")
         picture.band(title, name, finite.min(), finite.max())
@@ -372,20 +366,20 @@ def history(
     Every layer has a panel. The neurons of several seeds are pooled. By default six layers are
     shown, from the first to the last.
     """
-    groups, values, notes = measured(frame, measure, panel, line)
+    values, notes = measured(frame, measure, panel, line)
     every = sorted(values["layer"].unique())
     places = np.linspace(0, len(every) - 1, min(len(every), MAX_LAYERS)).round().astype(int)
-    drawn = []
+    of_layer = []
     for layer in layers or [every[place] for place in places]:
         if layer not in every:
             raise ReportError(unknown("layer", str(layer), map(str, every)))
-        for title, name, mine in groups:
-            mine = mine[mine["layer"] == layer]
-            if len(mine):
-                drawn.append((f"{title}, layer {layer}".removeprefix(", "), name, mine))
+        mine = values[values["layer"] == layer]
+        title = (mine[PANEL] + f", layer {layer}").str.removeprefix(", ")
+        of_layer.append(mine.assign(**{PANEL: title}))
+    drawn = pd.concat(of_layer)
     picture = Picture(drawn, "step", axis_label(values))
     picture.notes = [f"Mean, quartiles and extremes of neurons. Layers: {len(every)}.", *notes]
-    for title, name, mine in drawn:
+    for title, name, mine in each_line(drawn):
         finite = mine["value"].where(np.isfinite(mine["value"])).groupby(mine["step"])
         for low, high in ((0.0, 1.0), (0.25, 0.75)):
             picture.band(title, name, finite.quantile(low), finite.quantile(high))
@@ -405,7 +399,8 @@ def scatter(
     The metric gives the colour, white if a run has none. Each measure is taken at the layer that
     its signal reaches last: the first one for gradients, the last one for others.
     """
-    results = with_result(frame)
+    # Without a remedy: nothing is averaged.
+    results = group(with_result(frame), panel, line, remedy=None)
     metric = metric or settings.main_metric(results)
     found = {}
     for name in measure:
@@ -415,22 +410,20 @@ def scatter(
             edge, where = "start", "first"
         at = at_edge(at_edge(values, "step", "end"), "layer", edge)
         found[f"{axis_label(values)}, {where} layer"] = at.groupby("run")["value"].mean()
-    found[metric_words(metric)] = scale(metric) * results[metric].astype(float)
-    points = pd.DataFrame(found, index=results.index).assign(run=results.index)
-    # Without a remedy: nothing is averaged.
-    groups = of_groups(group(results, panel, line, remedy=None), points)
+    shade = metric_words(metric)
+    found[shade] = scale(metric) * results[metric].astype(float)
     xlabel, ylabel = list(found)[:2]
-    picture = Picture(groups, xlabel, ylabel)
-    name, low, high = colour_scale(points[metric_words(metric)].to_numpy(), around_zero=False)
+    points = results[[PANEL, LINE]].assign(**found)
+    picture = Picture(points, xlabel, ylabel)
+    name, low, high = colour_scale(points[shade].to_numpy(), around_zero=False)
     colours = matplotlib.colormaps[name].with_extremes(bad="white")
     shown: dict[str, Any] = {"vmin": low, "vmax": high, "cmap": colours, "plotnonfinite": True}
-    for title, name, mine in groups:
+    for title, name, mine in each_line(points):
         look: dict[str, Any] = {"marker": picture.look(name)["marker"], "edgecolors": "black"}
         axes = picture.panels[title]
-        x, y, colour = mine[xlabel], mine[ylabel], mine[metric_words(metric)]
-        dots = axes.scatter(x, y, c=colour, **shown, **look)
+        dots = axes.scatter(mine[xlabel], mine[ylabel], c=mine[shade], **shown, **look)
         axes.scatter([], [], color="0.6", label=name, **look)  # in the legend
-    picture.colour_bar(dots, metric_words(metric))
+    picture.colour_bar(dots, shade)
     hidden = (~np.isfinite(points[[xlabel, ylabel]])).any(axis=1).sum()
     picture.notes = [f"A point is a run at its last measured step. Not finite: {hidden}."]
     return picture

@@ -16,15 +16,8 @@ from gnn_depth.reports.settings import Labels, is_percent, label, resolve_name, 
 from gnn_depth.reports.table import Cell, ResultTable, Spread
 from gnn_depth.yaml_limits import safe_load
 
-KEYS = {
-    "source": str,
-    "interval": str,
-    "runs": int,
-    "where": dict,
-    "over": str,
-    "values": dict,
-}
-NEEDED = ("source", "over", "values")
+NEEDED = {"source": str, "over": str, "values": dict}
+KEYS = NEEDED | {"interval": str, "runs": int, "where": dict}
 INTERVALS: dict[str, Spread | None] = {"none": None, "std": "std", "ci": "ci"}
 NUMBER = re.compile(
     r"\s*(-?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?:(?:\+-|\+/-|±)\s*(\d+(?:\.\d*)?(?:e-?\d+)?))?\s*"
@@ -69,11 +62,6 @@ class Agreement:
     cell: Cell
     level: Level
 
-    @property
-    def difference(self) -> float:
-        """Our mean minus the published one."""
-        return self.cell.mean - self.number.mean
-
 
 def read_published(path: str | Path, metric: str = "acc") -> list[Published]:
     """Read the published numbers of a YAML file, which are values of a metric."""
@@ -111,17 +99,18 @@ def parse_published(
 
 
 def _entry(entry: Any, metric: str) -> Published:
-    for key, kind in KEYS.items():
-        is_given = isinstance(entry, dict) and entry.get(key) is not None
-        if key in NEEDED and not is_given:
+    if not isinstance(entry, dict):
+        entry = {}
+    for key in NEEDED:
+        if entry.get(key) is None:
             raise ReportError(f"the key {key!r} is missing.")
-        # A bool is an int.
-        if is_given and (not isinstance(entry[key], kind) or isinstance(entry[key], bool)):
-            raise ReportError(f"{key!r} must be a {kind.__name__}, not {entry[key]!r}.")
-    # An unknown key may be a misspelt one, without which the numbers mean something else.
-    for key in entry:
+    for key, value in entry.items():
+        # An unknown key may be a misspelt one, without which the numbers mean something else.
         if key not in KEYS:
             raise ReportError(unknown("key", str(key), KEYS))
+        # A bool is an int.
+        if value is not None and (not isinstance(value, KEYS[key]) or isinstance(value, bool)):
+            raise ReportError(f"{key!r} must be a {KEYS[key].__name__}, not {value!r}.")
     interval = entry.get("interval", "none")
     if interval not in INTERVALS:
         raise ReportError(unknown("interval", interval, INTERVALS))
@@ -172,7 +161,7 @@ def _label(value: object) -> str:
 def compare_published(table: ResultTable, published: Sequence[Published]) -> list[Agreement]:
     """Compare every cell with the numbers that one or several sources have published for it."""
     ours = [cell.settings for cell in table.cells.values() if cell.settings]
-    named = list(dict.fromkeys([*table.names, *table.axes]))
+    named = list(dict.fromkeys([*table.names, *table.runs.attrs["axes"]]))
     known = list(dict.fromkeys(chain(named, *ours)))
     # What all cells share also describes a cell without runs.
     shared = dict(set.intersection(*(set(settings.items()) for settings in ours or [{}])))

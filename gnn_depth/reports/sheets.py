@@ -166,7 +166,7 @@ def agreement_sheet(
         ours = format_mean(one.cell.mean, one.cell.half_width(interval), table.metric)
         theirs = format_mean(one.number.mean, one.number.half, table.metric)
         cited = f"{theirs} [{sources.index(one.published.source) + 1}]"
-        difference = format_value(one.difference, table.metric, sign="+")
+        difference = format_value(one.cell.mean - one.number.mean, table.metric, sign="+")
         lines.append([*one.row, *one.column, ours, cited, difference, one.level])
     counts = Counter(one.level for one in found)
     levels = [f"{counts[level]} {level}" for level in get_args(Level) if counts[level]]

@@ -4,7 +4,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Literal, TypeAlias
@@ -100,10 +100,9 @@ class ResultTable:
     rows: tuple[Labels, ...]  # and their values
     columns: tuple[Labels, ...]
     cells: Mapping[tuple[Labels, Labels], Cell]  # by row and column, row by row
-    axes: Labels = ()  # of the runs' sweeps
     # Axes, seed, status, metric and folder of every run behind the table, also of those that do not
     # count.
-    runs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    runs: pd.DataFrame
 
     @property
     def names(self) -> Labels:
@@ -129,11 +128,6 @@ def tabulate(
     row_names = settings.full_names(frame, rows)
     column_names = settings.full_names(frame, columns)
     names = (*row_names, *column_names)
-    if not row_names or len(set(names)) < len(names):
-        raise ReportError(
-            f"rows need at least one axis, and columns other axes than rows: not {rows} and "
-            f"{columns}."
-        )
     known = frame.attrs["metrics"]
     if not known:
         raise ReportError(f"no run has a metric yet: {counted(frame['status'])}.")
@@ -141,8 +135,6 @@ def tabulate(
         metric = settings.main_metric(frame)
     if metric not in known:
         raise ReportError(unknown("metric", metric, known))
-    if spread not in SPREADS:
-        raise ReportError(unknown("spread", spread, SPREADS))
     remedy = remedy or f"give each a row with {' '.join(['--rows', *row_names])}"
     groups = settings.grouped(frame, names, remedy)
     count = len(row_names)  # labels of rows come first
@@ -159,15 +151,7 @@ def tabulate(
     runs = pd.concat(listed, ignore_index=True)[[*shown, *own]].astype({"seed": "Int64"})
     runs[shown] = runs[shown].map(label, na_action="ignore")
     return ResultTable(
-        metric,
-        spread,
-        row_names,
-        column_names,
-        row_labels,
-        column_labels,
-        cells,
-        tuple(frame.attrs["axes"]),
-        runs,
+        metric, spread, row_names, column_names, row_labels, column_labels, cells, runs
     )
 
 

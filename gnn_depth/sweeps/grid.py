@@ -231,8 +231,6 @@ def _settings(value: object, of: str) -> Settings:
             raise GridError(f"the name of an option is text, not {key!r}.")
     if "seed_everything" in settings:
         raise GridError("the seeds of a grid belong under its key `seeds`, not `seed_everything`.")
-    if not isinstance(settings.get("config", ""), str):
-        raise GridError(f"config names a config file, not {settings['config']!r}.")
     return settings
 
 

@@ -17,25 +17,10 @@ def runs(tmp_path):
 @pytest.fixture
 def run(runs):
     """``run(0.8, seed=1, depth=2)`` writes the folder of a run of a sweep with these axes, and
-    returns it.
-
-    No two runs have the same identity. ``result`` replaces keys of ``result.json``; a value of None
-    is a run without metrics.
-    """
-    count = 0
+    returns it: see `make_run`."""
 
     def write(value=0.5, seed=0, status="finished", result=None, **axes):
-        nonlocal count
-        count += 1
-        hparams = {f"model.{name}": axes[name] for name in axes if axes[name] is not None}
-        own = {
-            "started": f"2026-11-21T08:{count // 60:02}:{count % 60:02}+00:00",
-            "identity": f"{count:064x}",
-            "hparams": {"model.layer": "gat", "seed_everything": seed, **hparams},
-        }
-        return make_run(
-            runs, axes, seed, value, status, result=own | (result or {}), suffix=f"{count:08x}"
-        )
+        return make_run(runs, axes, seed, value, status, result=result)
 
     return write
 

@@ -1,6 +1,6 @@
 """Folders of runs for the tests of figures: result.json and measures."""
 
-import hashlib
+import itertools
 import json
 
 import numpy as np
@@ -11,38 +11,33 @@ from gnn_depth.measurements import MeasureValues
 METRIC = "test_acc_at_best_val"
 
 
-def make_run(
-    root,
-    axes,
-    seed=0,
-    value=0.5,
-    status="finished",
-    measures=(),
-    result=None,
-    suffix="",
-):
-    """Write the folder of a run of a sweep and return it; a value of None is a run that reached no
-    validation.
+_NUMBERS = itertools.count(1)
 
-    ``result`` replaces keys of ``result.json``, ``suffix`` the end of the folder's name.
+
+def make_run(root, axes, seed=0, value=0.5, status="finished", measures=(), result=None):
+    """Write the folder of a run of a sweep with these axes, and return it.
+
+    No two runs have the same identity. ``result`` replaces keys of ``result.json``; a value of None
+    is a run without metrics.
     """
+    number = next(_NUMBERS)
     group = ",".join(f"{name}={text}" for name, text in axes.items()) or "all"
-    identity = hashlib.sha256(f"{group} {seed}".encode()).hexdigest()
-    folder = root / "grid" / group / f"seed_{seed}-{suffix or identity[:8]}"
+    folder = root / "grid" / group / f"seed_{seed}-{number:08x}"
     folder.mkdir(parents=True)
+    hparams = {f"model.{name}": axes[name] for name in axes if axes[name] is not None}
     content = {
         "format": 1,
         "status": status,
         "name": "grid",
         "seed": seed,
-        "started": "2026-11-21T08:35:02+00:00",
+        "started": f"2026-11-21T{number:09}",
         "packages": {"gnn-depth": "0.1.0"},
         "seconds": 1.5,
         "metrics": {"val/loss": 1.0} | ({} if value is None else {METRIC: value}),
-        "hparams": {"model.layer": "gat", "seed_everything": seed},
+        "hparams": {"model.layer": "gat", "seed_everything": seed, **hparams},
         "sweep": "grid",
         "axes": dict(axes),
-        "identity": identity,
+        "identity": f"{number:064x}",
     }
     (folder / "result.json").write_text(json.dumps(content | dict(result or {})))
     for measurement in measures:

@@ -127,7 +127,6 @@ def test_a_subset_keeps_the_order_and_leaves_the_other_axes_alone():
         ("rules: [{when: {x: 1}, skip: true}]", "unknown axis 'x'"),
         ("{axes: {d: [1, 2]}, rules: [{when: {d: 1}}]}", "either `set`"),
         ("{seeds: 3, per_seed: {data.split: [0, 1]}}", "a value for each of the 3 seeds"),
-        ("{seeds: 2, per_seed: {config: [a.yaml, b.yaml]}}", "config names a config file"),
     ],
 )
 def test_a_grid_that_says_nothing_sensible_is_refused(text, said):
