@@ -19,11 +19,12 @@ that a config would write.
     check("norm", {"name": "pair", "scal": 2})      # PartError: ... Did you mean 'scale'?
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -44,6 +45,7 @@ from gnn_depth.part_specs import (
     items_of,
     load_class,
     parts_of,
+    section_of,
 )
 from gnn_depth.registry import RegistryError, as_written
 from gnn_depth.yaml_limits import contents, safe_load, value_in
@@ -53,8 +55,8 @@ T = TypeVar("T")
 Named: TypeAlias = T | Any
 # Kinds that come in lists: a single one is read as a list of one.
 LISTS = ("norm", "callback", "transform")
-NUMBERS = ("int", "float", "bool")
-MOST = 2**63  # whole numbers are below it in PyTorch
+# Types of numbers, with what they are below: PyTorch's whole numbers have 64 bits.
+NUMBERS: dict[str, tuple[type[Any], float]] = {"int": (int, 2**63), "float": (float, inf)}
 
 
 class PartError(RegistryError):
@@ -90,11 +92,13 @@ class PartIndex:
         load_plugins: Called before a class that is not among the parts is imported.
         dropped: If it is a list, a part that takes the place of another keeps the options that both
             have, and the others are noted here. If None, it starts from its own defaults.
+        options: The options of a command by dotted key.
     """
 
     parts: Parts
     load_plugins: Callable[[], object] = lambda: None
     dropped: list[str] | None = None
+    options: Mapping[str, Option] = field(default_factory=dict)
 
     def find(self, kind: str, name: Any, where: Where = ()) -> PartSpec:
         """Find a part by its name, class name or import path; import its class if it is not known.
@@ -105,7 +109,7 @@ class PartIndex:
         if not isinstance(name, str):
             raise PartError(f"the name of a {kind} must be text, not {name!r}.", where)
         part = self._named(kind, name)
-        if part is None and self is LIVE:
+        if part is None and self.parts is LIVE.parts:
             registry.load_entry_points()  # it may be the part of an installed plugin
             part = self._named(kind, name)
         if part is None and "." in name:
@@ -137,12 +141,13 @@ class PartIndex:
         # People name a graph where its data set is asked for: --data Cora.
         homes = {}
         for part in self.parts[kind].values():
-            homes.update(dict.fromkeys(part.graphs, part.class_name))
-        graph = registry.nearest(name, homes)
-        if graph is not None:
-            home = homes[graph]
-            return f"{message} {graph} is a graph of {home}: --data {home} --data.name {graph}."
-        return f"{message} A part of your own needs --plugins FILE."
+            homes.update(dict.fromkeys(part.names, part))
+        near = registry.nearest(name, homes)
+        if near is None:
+            return f"{message} A part of your own needs --plugins FILE."
+        home, section = homes[near].shown, section_of(kind)
+        option = next(iter(homes[near].options))
+        return f"{message} {near} is in {home}: --{section} {home} --{section}.{option} {near}."
 
     def _import(self, kind: str, path: str, where: Where) -> PartSpec:
         self.load_plugins()
@@ -159,10 +164,7 @@ class PartIndex:
 
 
 def _spec_of(kind: str, cls: type, path: str | None = None) -> PartSpec:
-    found = registry.name_of(cls)
-    name = cls.__name__
-    if found is not None:
-        name = found[1]
+    _, name = registry.name_of(cls) or (kind, cls.__name__)
     return describe(kind, name, cls, path)
 
 
@@ -256,25 +258,63 @@ def select(
     others, last = [], None
     if isinstance(current, list) and current:
         *others, last = current
-    if changes or not _is_named(value):
+    if isinstance(value, Mapping) and _key_of_name(kind, value) is None:
         return [*others, _select_one(kind, value, known, where, last)]
     return [_select_one(kind, value, known, where)]  # it replaces the whole list
 
 
-def _is_named(value: Any) -> bool:
-    """True for a value that names its part, or is one."""
-    return not isinstance(value, Mapping) or "name" in value or "class_path" in value
+def _key_of_name(kind: str, value: Any) -> str | None:
+    """The key under which a mapping names its part; None if it changes the one that is there."""
+    if "class_path" in value:
+        return "class_path"
+    if "name" in value and kind != "data" and not isinstance(value, Changes):
+        return "name"
+    return None
 
 
 def _select_one(kind: str, value: Any, known: PartIndex, where: Where, current: Any = None) -> Any:
-    """Read the value of a single part, which may take the place of another."""
-    chosen = _read(kind, value, known, where, current)
-    is_new = isinstance(chosen, PartChoice) and not isinstance(value, Changes) and _is_named(value)
-    if known.dropped is None or not is_new or not isinstance(current, PartChoice):
+    """Read the value of a single part, which may change or replace the current one."""
+    if value is None:
+        raise PartError(f"{kind} is null: name one of {', '.join(known.listed(kind))}.", where)
+    if isinstance(value, list | tuple | bool | int | float):
+        raise PartError(f"{kind} must be given by name, not as {value!r}.", where)
+    if isinstance(value, str):
+        chosen = PartChoice(known.find(kind, value, where), {})
+        return _in_place_of(current, chosen, known, where)
+    if not isinstance(value, Mapping):
+        # GIVEN counts the arguments that the stack or torch passes. A class that gets some is a
+        # factory already; one that gets none is made into an object, as if it were named.
+        if isinstance(value, type) and not GIVEN[kind]:
+            return PartChoice(_spec_of(kind, value), {})
+        return value
+    key = _key_of_name(kind, value)
+    given = {name: item for name, item in value.items() if name != key}
+    if key is not None:
+        chosen = PartChoice(known.find(kind, value[key], (*where, key)), {})
+    elif isinstance(current, PartChoice):
+        chosen = current
+    else:
+        raise PartError(f"a {kind} needs its name before its options {', '.join(value)}.", where)
+    if key != "class_path" and list(given) != ["init_args"]:
+        chosen = with_options(chosen, given, known, where)
+        given = {}
+    for name, options in given.items():  # as LightningCLI's users write them
+        if name not in ("init_args", "dict_kwargs"):  # the second for a constructor that takes any
+            message = f"{name!r} stands beside class_path; options go under init_args."
+            raise PartError(message, (*where, name))
+        chosen = with_options(chosen, options or {}, known, (*where, name))
+    if key is None:
+        return chosen
+    return _in_place_of(current, chosen, known, where)
+
+
+def _in_place_of(current: Any, chosen: PartChoice, known: PartIndex, where: Where) -> PartChoice:
+    """A part that takes the place of the current one, with the options that both have."""
+    if known.dropped is None or not isinstance(current, PartChoice):
         return chosen
     kept, lost = {}, []
     # The options of a data set, such as the name of its graph, mean nothing to another one.
-    keeps = kind != "data" or chosen.part.path == current.part.path
+    keeps = chosen.part.kind != "data" or chosen.part.path == current.part.path
     for name, item in current.options.items():
         try:
             if keeps and name in chosen.part.options:
@@ -291,48 +331,6 @@ def _select_one(kind: str, value: Any, known: PartIndex, where: Where, current: 
     return PartChoice(chosen.part, {**kept, **chosen.options})
 
 
-def _read(kind: str, value: Any, known: PartIndex, where: Where, current: Any = None) -> Any:
-    if value is None:
-        raise PartError(f"{kind} is null: name one of {', '.join(known.listed(kind))}.", where)
-    if isinstance(value, str):
-        return PartChoice(known.find(kind, value, where), {})
-    if isinstance(value, list | tuple | bool | int | float):
-        raise PartError(f"{kind} must be given by name, not as {value!r}.", where)
-    if not isinstance(value, Mapping):
-        # GIVEN counts the arguments that the stack or torch passes. A class that gets some is a
-        # factory already; one that gets none is made into an object, as if it were named.
-        if isinstance(value, type) and not GIVEN[kind]:
-            return PartChoice(_spec_of(kind, value), {})
-        return value
-    if isinstance(value, Changes) and isinstance(current, PartChoice):
-        return with_options(current, value, known, where)
-    if "class_path" in value:
-        return _from_class_path(kind, value, known, where)
-    if "name" in value and kind != "data" and not isinstance(value, Changes):
-        part = known.find(kind, value["name"], where)
-        given = {key: item for key, item in value.items() if key != "name"}
-        return with_options(PartChoice(part, {}), given, known, where)
-    if not isinstance(current, PartChoice):
-        raise PartError(f"a {kind} needs its name before its options {', '.join(value)}.", where)
-    if list(value) == ["init_args"]:
-        return with_options(current, value["init_args"], known, (*where, "init_args"))
-    return with_options(current, value, known, where)
-
-
-def _from_class_path(
-    kind: str, value: Mapping[str, Any], known: PartIndex, where: Where
-) -> PartChoice:
-    """Read ``{class_path: ..., init_args: ...}``, as in LightningCLI."""
-    chosen = PartChoice(known.find(kind, value["class_path"], (*where, "class_path")), {})
-    for key, given in value.items():
-        if key in ("init_args", "dict_kwargs"):  # the second for a constructor that takes any
-            chosen = with_options(chosen, given or {}, known, (*where, key))
-        elif key != "class_path":
-            message = f"{key!r} stands beside class_path; options go under init_args."
-            raise PartError(message, (*where, key))
-    return chosen
-
-
 def with_options(chosen: PartChoice, given: Any, known: PartIndex, where: Where) -> PartChoice:
     """Add options to a chosen part; they replace earlier values."""
     part, options = chosen.part, dict(chosen.options)
@@ -346,8 +344,6 @@ def with_options(chosen: PartChoice, given: Any, known: PartIndex, where: Where)
         if key in part.options:
             current = options.get(key)
             options[key] = option_value(part.options[key], value, known, place, current)
-            if key == "name" and part.graphs:  # a data set with several graphs
-                options[key] = _graph(options[key], part.graphs, place)
         elif part.takes_any:  # its constructor takes any keyword
             options[key] = value
         else:
@@ -398,14 +394,40 @@ def _changed(changes: Changes, current: Any) -> dict[str, Any]:
     return found
 
 
-def _graph(name: Any, graphs: list[str], where: Where) -> Any:
-    """The name of a graph as its data set spells it: Cora for cora."""
-    if name is None:
-        return None
-    for graph in graphs:
-        if name.lower() == graph.lower():
-            return graph
-    raise PartError(registry.unknown("graph", name, graphs), where)
+def set_option(
+    options: dict[str, Any], key: str, value: Any, known: PartIndex, where: Where
+) -> None:
+    """Read the value of one of the known options, and put it among the others, which have dotted
+    names.
+
+    Options of a part change the one that is there, or the default one. What has a key that ends
+    with ``+`` is added to a list.
+    """
+    name = key.removesuffix("+")
+    if name not in known.options:
+        raise PartError(_unknown_option(name, known), where)
+    option = known.options[name]
+    current = options.get(name, option.default)
+    if name not in options:
+        known = replace(known, dropped=None)  # only what was asked for is kept
+        if option.kind is not None and current is not None:
+            current = select(option.kind, current, known)
+    if name == key:
+        options[name] = option_value(option, value, known, where, current)
+    else:
+        items = option_value(option, items_of(value), known, where)
+        options[name] = [*items_of(current or []), *items]
+
+
+def completed(options: dict[str, Any], epochs: Any) -> dict[str, Any]:
+    """Dotted options to which no others will be added: schedules get their length, and a part that
+    lacks an option is refused."""
+    found = {}
+    for key, value in options.items():
+        found[key] = with_length(value, epochs)
+        for part in items_of(found[key]):
+            check_complete(part, tuple(key.split(".")))
+    return found
 
 
 def dotted(where: Where) -> str:
@@ -429,9 +451,8 @@ def check_complete(chosen: Any, where: Where) -> None:
         value = chosen.options.get(name)
         is_given = part.kind == "module" and name in GIVEN_BY_DATA
         if option.is_required and value is None and not is_given:
-            section = next(key for key, kind in SECTIONS.items() if kind == part.kind)
             needs = f"{part.class_name} needs {name}: --{key}.{name} VALUE."
-            about = f"--{section}.help {part.shown} explains its options."
+            about = f"--{section_of(part.kind)}.help {part.shown} explains its options."
             raise PartError(f"{needs} {about}", where)
         for inner in items_of(value):
             check_complete(inner, (*where, "init_args", name))
@@ -458,53 +479,42 @@ def convert(option: Option, value: Any, where: Where = ()) -> Any:
         if option.type and "None" not in option.types and option.default is not None:
             raise PartError(f"{key} cannot be null.", where)
         return None
-    types = {*option.types}
     if option.has_plain_type:
-        if not _accepts(option, value):
-            raise PartError(_wrong(key, option, value), where)
-        # Most values need no conversion, which would take milliseconds.
-        is_number = not isinstance(value, str) and type(value).__name__ in types
-        is_word = isinstance(value, str) and (value.isidentifier() or not option.choices)
-        if is_number or (is_word and types.isdisjoint(NUMBERS)):
-            return value
-    elif types.isdisjoint(("str", *NUMBERS)) and option.type.startswith("list["):
+        text = as_written(value)
+        named = {word.lower(): choice for word, choice in option.choices.items()}
+        if text.lower() in named:
+            return named[text.lower()]
+        if text == "null" and "None" in option.types:
+            return None
+        for accepted in option.types:
+            if accepted == "str" and isinstance(value, str):
+                return value
+            if accepted in NUMBERS:
+                number, limit = NUMBERS[accepted]
+                with suppress(ValueError):
+                    found = number(text)
+                    if abs(found) < limit or isinstance(value, float):
+                        return found
+        words = [TYPES[accepted] for accepted in option.types if accepted != "bool"]
+        wanted = " or ".join(dict.fromkeys([*words, *option.choices]))
+        near = registry.hint(text, option.choices)
+        raise PartError(f"{key} must be {wanted}, not {text!r}.{near}", where)
+    if option.type.startswith("list[") and not {*option.types} & {*TYPES} - {"None"}:
         value = items_of(value)
-    if option.annotation is None or not is_plain_value(value):
+    if not is_plain_value(value):
         return value
-    parser = _parser(option)
+    parser = _parser(option.annotation)
     if parser is None:
         return value_in(value) if isinstance(value, str) else value
     try:
-        found = parser.parse_object({"value": value})
+        parsed = parser.parse_object({"value": value})
     except ArgumentError as error:
         message = f"{key} cannot be {value!r}: its type is {option.type}."
         raise PartError(message, where) from error
-    if isinstance(found.value, SCALAR):
-        return found.value
+    if isinstance(parsed.value, SCALAR):
+        return parsed.value
     # Other values, such as a timedelta or a class with its arguments, as a config writes them.
-    return safe_load(parser.dump(found, skip_unset=False, skip_validation=True))["value"]
-
-
-def _accepts(option: Option, value: Any) -> bool:
-    """True if a value fits a plain type. Its text decides: flags give every number as text."""
-    text = as_written(value)
-    if text in option.choices or (text == "null" and "None" in option.types):
-        return True
-    if "str" in option.types and isinstance(value, str):
-        return True
-    for number in (int, float):
-        if number.__name__ in option.types:
-            with suppress(ValueError):
-                return abs(number(text)) < MOST or number is float
-    return False
-
-
-def _wrong(key: str, option: Option, value: Any) -> str:
-    """The message for a value of the wrong type: what the option accepts."""
-    text = as_written(value)
-    words = [TYPES[accepted] for accepted in option.types if accepted != "bool"]
-    accepted = " or ".join(dict.fromkeys([*words, *option.choices]))
-    return f"{key} must be {accepted}, not {text!r}.{registry.hint(text, option.choices)}"
+    return safe_load(parser.dump(parsed, skip_unset=False, skip_validation=True))["value"]
 
 
 def is_plain_value(value: Any) -> bool:
@@ -516,37 +526,17 @@ def is_plain_value(value: Any) -> bool:
     return isinstance(value, SCALAR)
 
 
-def _instance(option: Option | None, value: Any) -> Any:
-    """Make the object that an option's value stands for: a part, a Path, another library's class.
-
-    Other values are returned as they are.
-    """
-    if option is not None and option.kind == "transform":
-        return to_config(value)  # a data set keeps how they are written, and builds them
-    if any(isinstance(item, PartChoice) for item in items_of(value)):
-        return instantiate(value)
-    if option is None or option.has_plain_type or option.annotation is None:
-        return value
-    if not is_plain_value(value):
-        return value
-    parser = _parser(option)
-    if parser is None:
-        return value
-    return parser.instantiate(parser.parse_object({"value": value})).value
-
-
-def _parser(option: Option) -> ArgumentParser | None:
-    """A parser of one value; None for a type that jsonargparse cannot check."""
+@cache  # one parser for all options of a type
+def _parser(annotation: Any) -> ArgumentParser | None:
+    """A parser of one value; None for a type that jsonargparse cannot check, or that is not
+    known."""
+    if annotation is None:
+        return None
+    parser = ArgumentParser(exit_on_error=False)
     try:
-        return _parser_of(option.annotation)
+        parser.add_argument("--value", type=annotation)
     except (ValueError, TypeError):
         return None
-
-
-@cache  # one parser for all options of a type
-def _parser_of(annotation: Any) -> ArgumentParser:
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_argument("--value", type=annotation)
     return parser
 
 
@@ -568,14 +558,8 @@ WORDS = {
 }
 
 
-def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
-    """The message for an option that does not exist.
-
-    Args:
-        key: Its name, dotted from the section: ``model.num_layer``.
-        options: The dotted names of all options.
-        parts: All parts, whose options may be meant.
-    """
+def _unknown_option(key: str, known: PartIndex) -> str:
+    """The message for an option that does not exist, such as ``model.num_layer``."""
     section, dot, last = key.rpartition(".")
     if section == "model" and last in GIVEN_BY_DATA:
         return f"{key!r} is taken from the data and cannot be set."
@@ -583,21 +567,20 @@ def unknown_option(key: str, options: Iterable[str], parts: Parts) -> str:
     neighbours = set()  # keys of the same section
     # Full names by their last words; of parts, the optimizer's first: it has lr and momentum.
     homes: dict[str, str] = {}
-    for option in options:
+    for option in known.options:
         homes.setdefault(option.rpartition(".")[2], option)
         if option.startswith(start):
             neighbours.add(option.removeprefix(start).partition(".")[0])
     for place in ("data", "model.optimizer", *SECTIONS):
-        for part in parts[SECTIONS[place]].values():
+        for part in known.parts[SECTIONS[place]].values():
             for option in part.options:
                 homes.setdefault(option, f"{place}.{option}")
-    near = registry.nearest(word, neighbours)
+    near, hint = homes.get(word), f"Available: {', '.join(sorted(neighbours))}."
+    neighbour = registry.nearest(word, neighbours)
+    if neighbour is not None:
+        near = start + neighbour
     if near is not None:
-        hint = f"Did you mean {start + near!r}?"
-    elif word in homes:
-        hint = f"Did you mean {homes[word]!r}?"
-    else:
-        hint = f"Available: {', '.join(sorted(neighbours))}."
+        hint = f"Did you mean {near!r}?"
     message = f"unknown option {key!r}. {hint}"
     if key in ("base", "axes", "rules"):  # sections of a sweep's file
         message += " A grid of runs is for gnn-depth sweep."
@@ -622,8 +605,20 @@ def instantiate(chosen: Any) -> Any:
 
 
 def instantiate_options(known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the objects that given options stand for."""
-    return {name: _instance(known.get(name), value) for name, value in given.items()}
+    """Make the objects that given options stand for: parts, and other libraries' classes. Other
+    values stay."""
+    found = dict(given)
+    for name, value in given.items():
+        option = known.get(name, Option(name))
+        if option.kind == "transform":
+            found[name] = to_config(value)  # a data set keeps how they are written, and builds them
+        elif any(isinstance(item, PartChoice) for item in items_of(value)):
+            found[name] = instantiate(value)
+        elif not option.has_plain_type and is_plain_value(value):
+            parser = _parser(option.annotation)
+            if parser is not None:
+                found[name] = parser.instantiate(parser.parse_object({"value": value})).value
+    return found
 
 
 def to_config(chosen: Any) -> Any:

@@ -66,16 +66,17 @@ def full_plugin_paths(plugins: Any, folder: Path, where: str) -> list[str]:
     return found
 
 
-def read_config(source: str, labels: bool = False) -> Source:
+def read_config(source: str, labels: bool = False, below: str = "") -> Source:
     """Read a config file, or a config itself: ``{seed_everything: 3}``, or several lines.
 
-    With ``labels`` keys may be numbers, as the labels of a grid.
+    With ``labels`` keys may be numbers, as the labels of a grid. A shipped config has a name below
+    the folder ``below``.
     """
     # Both come from one flag: nobody names a file with a colon and a space.
     if IN_PLACE.search(source):
         return parse_config(source, INLINE, labels)
     try:
-        path = _find(source)
+        path = _find(source, below)
         return parse_config(path.read_text(encoding="utf-8"), str(path), labels)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {source!r} cannot be read: {error}.") from None
@@ -99,10 +100,8 @@ def shipped(below: str = "") -> dict[str, Path]:
 def folders() -> list[Path]:
     """The folders that may hold ``configs``."""
     here = Path(__file__).parents[1]
-    tops = [Path(), here]
-    for top in (sys.prefix, here, site.getuserbase()):
-        tops.append(Path(top) / "share" / "gnn_depth")
-    return tops
+    installed = (sys.prefix, here, site.getuserbase())
+    return [Path(), here, *(Path(top, "share", "gnn_depth") for top in installed)]
 
 
 def to_yaml(config: Any) -> str:
@@ -110,14 +109,15 @@ def to_yaml(config: Any) -> str:
     return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
 
 
-def _find(name: str) -> Path:
+def _find(name: str, below: str) -> Path:
     """A file, or the shipped config of a name: its path or, where only one has it, the last word of
     that."""
     path = Path(name).expanduser()
     if path.exists():
         return path
+    known = shipped(below)
     # Those in reproduce are items, not configs of a run.
-    known = {full: path for full, path in shipped().items() if not full.startswith("reproduce/")}
+    known = {full: path for full, path in known.items() if not full.startswith("reproduce/")}
     same = [full for full in known if full.rpartition("/")[2] == name]
     if name in known:
         return known[name]
@@ -126,7 +126,7 @@ def _find(name: str) -> Path:
     if same:
         raise ConfigError(f"config {name!r} may be {' or '.join(same)}: name one of them.")
     near = hint(path.name, [*known, *(other.name for other in path.parent.glob("*.y*ml"))])
-    where = f"looked in {Path.cwd()} and among the shipped ones of configs/"
+    where = f"looked in {Path.cwd()} and among the shipped ones of configs/{below}"
     raise ConfigError(f"config file {name!r} does not exist ({where}).{near}")
 
 
@@ -150,7 +150,10 @@ def parse_config(text: str, name: str, labels: bool) -> Source:
         if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
             line += error.problem_mark.line
         problem = getattr(error, "problem", None) or error
-        raise ConfigError(f"{name}:{line}: not valid YAML: {problem}.") from None
+        raise ConfigError(
+            f"{name}:{line}: this is not YAML: look here and in the line above for a colon without "
+            f"a space after it, an open bracket or quote, a tab, or uneven indentation ({problem})."
+        ) from None
     if not isinstance(data or {}, dict):
         begins = text.strip()[:40]
         raise ConfigError(

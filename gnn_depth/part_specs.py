@@ -89,7 +89,8 @@ class Option:
     default: Any = None  # as a config writes it; of other objects the text
     is_required: bool = False
     is_plain: bool = True  # a config can write its default
-    choices: list[str] = field(default_factory=list)  # values that its type names: paper, released
+    # Values that its type names, by their text: paper, released.
+    choices: dict[str, Any] = field(default_factory=dict)
     kind: str | None = None  # of the part that it takes
     is_path: bool = False  # it names a file or folder
     about: str = ""
@@ -128,7 +129,8 @@ class PartSpec:
     options: dict[str, Option] = field(default_factory=dict)  # what a config may set, by name
     takes_any: bool = False  # its constructor takes further arguments
     refusal: str = ""  # why it cannot be used
-    graphs: list[str] = field(default_factory=list)  # names of a data set's graphs
+    # What its first option chooses from: the graphs of a data set, the convolutions of a library.
+    names: list[str] = field(default_factory=list)
     runs_code: bool = False  # it may run code that its files or options hold
     # The class itself; None in a description from the cache.
     cls: Any = field(default=None, compare=False, repr=False)
@@ -152,6 +154,10 @@ Parts: TypeAlias = Mapping[str, Mapping[str, PartSpec]]  # by kind and name
 def describe(kind: str, name: str, cls: type, path: str | None = None) -> PartSpec:
     """Describe a class as text."""
     options, takes_any = options_of(cls, GIVEN.get(kind, 0))
+    names = list(getattr(cls, "names", ()))
+    if "name" in options and names:  # of the graphs of a data set
+        own = dict(zip(names, names, strict=True))
+        options["name"] = replace(options["name"], type=" | ".join(names), choices=own)
     refusal = ""
     missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
     if missing:
@@ -168,7 +174,7 @@ def describe(kind: str, name: str, cls: type, path: str | None = None) -> PartSp
         options=options,
         takes_any=takes_any,
         refusal=refusal,
-        graphs=list(getattr(cls, "names", ())),
+        names=names,
         runs_code=getattr(cls, "runs_foreign_code", kind == "transform" and bool(calls)),
         cls=cls,
     )
@@ -241,7 +247,7 @@ def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") ->
         default=default,
         is_required=is_required,
         is_plain=is_plain,
-        choices=list(choices(annotation)),
+        choices=choices(annotation),
         kind=kind,
         is_path=is_path(annotation),
         about=about,
@@ -296,15 +302,17 @@ def items_of(value: Any) -> list[Any]:
     return [value]
 
 
-def choices(annotation: Any) -> Iterator[str]:
-    """The values that a type names."""
+def choices(annotation: Any) -> dict[str, Any]:
+    """The values that a type names, by their text; of 32 and "32" the first."""
     if annotation is bool:
-        yield from ("true", "false")
-    elif get_origin(annotation) is Literal:
-        yield from map(as_written, get_args(annotation))
-    elif get_origin(annotation) in (Union, types.UnionType, list):
-        for argument in get_args(annotation):
-            yield from choices(argument)
+        return {"true": True, "false": False}
+    found: dict[str, Any] = {}
+    for argument in get_args(annotation):
+        if get_origin(annotation) is Literal:
+            found.setdefault(as_written(argument), argument)
+        elif get_origin(annotation) in (Union, types.UnionType, list):
+            found = {**found, **choices(argument), **found}
+    return found
 
 
 def argument_kind(annotation: Any) -> str | None:
@@ -331,6 +339,11 @@ def _classes(annotation: Any) -> Iterator[type]:
         yield annotation
     for argument in get_args(annotation):
         yield from _classes(argument)
+
+
+def section_of(kind: str) -> str:
+    """The section of a config for a kind of parts."""
+    return next(section for section, of in SECTIONS.items() if of == kind)
 
 
 def imported_parts() -> dict[str, dict[str, PartSpec]]:

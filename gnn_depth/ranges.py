@@ -34,11 +34,8 @@ class Range:
         return not is_excluded
 
     def __str__(self) -> str:
-        low, high = "at least", "at most"
-        if self.above:
-            low = "above"
-        if self.below:
-            high = "below"
+        low = "above" if self.above else "at least"
+        high = "below" if self.below else "at most"
         ends = []
         if isfinite(self.low):
             ends.append(f"{low} {self.low}")

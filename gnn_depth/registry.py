@@ -126,8 +126,6 @@ def unknown(what: str, value: str, choices: Iterable[str], also: Iterable[str] =
     """The error message for a wrong name: the value, the nearest choice, and all choices."""
     choices = sorted(choices)
     near = hint(value, [*choices, *also])
-    if what == "layer" and value.endswith("Conv"):
-        near = f" A convolution of torch_geometric.nn is {{name: pyg, conv: {value}}}."
     return f"unknown {what} {value!r}.{near} Available: {', '.join(choices)}."
 
 

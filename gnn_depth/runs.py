@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import importlib.metadata
 import json
-import math
 import os
 import platform
 import subprocess
@@ -150,7 +149,7 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
     Raises:
         OSError: It cannot be written; the one on the disk is intact.
     """
-    plain = json.loads(json.dumps(_finite(result), allow_nan=False))
+    plain = json.loads(json.dumps(result), parse_constant=lambda text: str(float(text)))
     text = json.dumps(plain | {CHECKSUM: _checksum(plain)}, indent=2)
     write_atomically(folder / "result.json", f"{text}\n")
 
@@ -229,32 +228,22 @@ def remove_parts(folder: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
-
-
 @cache  # no version changes while the process runs
-def _version(package: str) -> str:
-    return importlib.metadata.version(package)
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def environment() -> dict[str, Any]:
     """Versions of the packages that results depend on, and of the code that ran."""
-    packages = {}
-    for name in PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            packages[name] = _version(name)
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-        "packages": packages,
+        "packages": _versions(),
         "git": git_state(),
     }
 

@@ -141,7 +141,7 @@ OF_GCN = {"class_path": "gcn", "init_args": {"heads": 1}}
             "layer",
             "GCNConv",
             (),
-            "unknown layer 'GCNConv'. A convolution of torch_geometric.nn is {name: pyg",
+            "GCNConv is in pyg: --model.layer pyg --model.layer.conv GCNConv",
         ),
         ("norm", ["pair", {"name": "lipschitz", "froom": 1}], (1, "froom"), "Did you mean 'form'?"),
         ("layer", OF_GCN, ("init_args", "heads"), "layer 'gcn' has no option 'heads'."),
@@ -149,7 +149,7 @@ OF_GCN = {"class_path": "gcn", "init_args": {"heads": 1}}
         ("skip", None, (), "skip is null: name one of adaptive_initial, dense,"),
         ("norm", {"name": "pair", "scale": "big"}, ("scale",), "norm.scale must be a number"),
         ("norm", {"name": "lipschitz", "form": "papr"}, ("form",), "Did you mean 'paper'?"),
-        ("data", "Cora", (), "Cora is a graph of Planetoid: --data Planetoid"),
+        ("data", "Cora", (), "Cora is in Planetoid: --data Planetoid --data.name Cora"),
         ("init", BALANCED, ("base",), "unknown init 'xavie'. Did you mean 'xavier'?"),
     ],
 )
@@ -227,7 +227,7 @@ def test_an_option_has_type_range_default_and_choices_of_its_signature():
     assert options["base"].kind == "init"
     assert options["base"].is_required
     assert (options["share"].type, options["share"].range) == ("float", Range(0, 1))
-    assert options["form"].choices == ["a", "b"]
+    assert [*options["form"].choices] == ["a", "b"]
     assert [name for name, option in options.items() if option.is_path] == ["file"]
     assert (options["free"].type, options["free"].default) == ("", 3)
 

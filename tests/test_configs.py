@@ -78,7 +78,7 @@ def test_a_shipped_grid_asks_for_what_there_is(path, resolver):
     assert path.read_text().startswith("# ")
     combinations = list(grid.combinations())
     for combination in (combinations[0], combinations[-1]):
-        config = resolver.resolve(line_of(combination, grid.base, path.parent, read_arguments([])))
+        config = resolver.resolve(line_of(combination, grid, read_arguments([])))
         assert config["model"]
 
 
@@ -142,7 +142,7 @@ def test_every_cell_of_the_table_has_its_data_and_the_depth_that_the_paper_gives
     cells = list(grid.combinations())
     assert len(cells) == 30
     for cell in cells:
-        found = resolver.resolve(line_of(cell, grid.base, path.parent, read_arguments([])))
+        found = resolver.resolve(line_of(cell, grid, read_arguments([])))
         labels = cell.labels
         method, data, missing = labels["method"], labels["data"], labels["missing"]
         source = found["data"]["init_args"]["source"]["init_args"]

@@ -29,13 +29,14 @@ import torch
 
 import gnn_depth
 import gnn_depth_plugin_example
-from gnn_depth.cli import main, reproduce
+from gnn_depth.cli import main
+from gnn_depth.config_file import shipped
 from gnn_depth.testing import checks, properties
 
 for module in (gnn_depth, gnn_depth_plugin_example):
     assert "site" in module.__file__, module.__file__
 assert main(["list"]) == 0
-assert "lipschitz/depth" in reproduce.item_files()
+assert "lipschitz/depth" in shipped("reproduce")
 
 words = sys.argv[1:]
 assert main(["fit", *words, "--run.name", "straight", "--trainer.max_epochs", "4"]) == 0

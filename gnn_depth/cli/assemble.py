@@ -9,16 +9,15 @@ import lightning as L
 import gnn_depth.data
 import gnn_depth.diagnostics
 import gnn_depth.nn  # noqa: F401  (all three register or define parts that can be named)
-from gnn_depth.builder import check, instantiate
+from gnn_depth.builder import PartIndex, check, instantiate
 from gnn_depth.cli import checkpoints, trust
-from gnn_depth.cli.catalogue import CommandIndex
 from gnn_depth.cli.config import (
     SYNONYMS,
     Arguments,
+    by_section,
     index_of,
     merge,
     resolved_config,
-    section,
 )
 from gnn_depth.data.source import GraphSource
 from gnn_depth.runs import Origin, digest
@@ -31,17 +30,12 @@ from gnn_depth.training.run import make_trainer, name_of_parts, run
 MAX_NAME = 100  # characters of a run's name, which is a folder's
 
 
-def resolve(arguments: Arguments, known: CommandIndex) -> dict[str, Any]:
-    """The resolved config of arguments: every option with its default, as plain values."""
-    return resolved_config(_merged(arguments, known), known)
-
-
-def _merged(
-    arguments: Arguments, known: CommandIndex, base: dict[str, Any] | None = None
+def resolve(
+    arguments: Arguments, known: PartIndex, base: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The checked options; what watches a metric has the metric's mode."""
-    options: dict[str, Any] = with_modes(merge(arguments, known, base))
-    return options
+    """The resolved config of arguments: every option with its default, as plain values; what
+    watches a metric has the metric's mode."""
+    return resolved_config(with_modes(merge(arguments, known, base)), known)
 
 
 class CommandLineInterface:
@@ -60,31 +54,31 @@ class CommandLineInterface:
     def __init__(self, command: str, arguments: Arguments) -> None:
         self.command = command
         self.arguments = arguments
-        self.known = index_of(command, arguments)
+        self.known = known = index_of(command, arguments)
         self.checkpoint: checkpoints.Checkpoint | None = None
-        self.ckpt_path_asked = arguments.value_of("ckpt_path")
-        base: dict[str, Any] = {}
+        self.ckpt_path_asked = asked = arguments.value_of("ckpt_path")
         trains = command == "fit"
-        self._is_own = "model" in self.known.options  # a class of the user's
-        if self.ckpt_path_asked and not self._is_own:
-            self.checkpoint = checkpoints.find(str(self.ckpt_path_asked), trains, self._asked)
+        self._is_own = "model" in known.options  # a class of the user's
+        path, base = None, {}
+        if asked and self._is_own:
+            path = checkpoints.of_own_module(str(asked))
+        elif asked:
+            self.checkpoint = checkpoints.find(str(asked), trains, self._asked)
         if self.checkpoint:
-            trust.check_checkpoint(self.checkpoint, arguments, self.known)
-            base = self.checkpoint.config(with_seed=trains)
-        self._options = _merged(arguments, self.known, base)
-        if command != "inspect" and not self._is_own:
-            # For last, auto and a folder, the file that was found.
-            self._options["ckpt_path"] = self.checkpoint and str(self.checkpoint.path)
-        self.resolved = resolved_config(self._options, self.known)
+            trust.check_checkpoint(self.checkpoint, arguments, known)
+            # The checkpoint's model and data stand in for the defaults.
+            path, base = self.checkpoint.path, self.checkpoint.config(with_seed=trains)
+        options = with_modes(merge(arguments, known, base))
+        if command != "inspect":  # for last, auto and a folder, the file that was found
+            options["ckpt_path"] = path and str(path)
+        self.resolved = resolved_config(options, known)
         if self.checkpoint:
-            # The checkpoint's model and data stand in for the defaults; what contradicts what the
-            # checkpoint alone asks for is an error.
-            before = resolved_config(_merged(Arguments(), self.known, base), self.known)
+            before = resolve(Arguments(), known, base)
             self.checkpoint.check_config(before, self.resolved, goes_on=trains)
             self.checkpoint.check_plugins(self.resolved)
             if self.resolved.get("force") is False:
                 self.checkpoint.check_trained()
-        self._build()
+        self._build(by_section(options))
 
     def _asked(self) -> tuple[Path, dict[str, Any]]:
         """The folder of the runs of this name, and the resolved config."""
@@ -92,15 +86,15 @@ class CommandLineInterface:
         name = found["run"]["name"] or self._run_name(found["model"])
         return Path(found["run"]["root"]) / name, found
 
-    def _build(self) -> None:
+    def _build(self, options: dict[str, Any]) -> None:
         """Build the data, then the model, then the trainer.
 
         Data and weights draw from the seed in this order: another one would change results.
         """
         seed = self.resolved["seed_everything"]
         self.resolved["seed_everything"] = L.seed_everything(seed, workers=True)
-        default = self.known.options["data"].default
-        self.datamodule = instantiate(self._options.get("data") or check("data", default))
+        data = options.get("data") or check("data", self.known.options["data"].default)
+        self.datamodule = instantiate(data)
         if not self._is_own:  # a class of the user's may have a DataModule of the user's
             self.datamodule = GraphSource.of(self.datamodule)
         if self.command == "inspect":
@@ -112,13 +106,12 @@ class CommandLineInterface:
             self.datamodule = self.datamodule.conform_to(self.checkpoint.schema, targets=targets)
         self.recorder = RunRecorder(**self.resolved["run"])
         if self._is_own:
-            self.model = build_module(self._options["model"], self.datamodule)
+            self.model = build_module(options["model"], self.datamodule)
         else:
-            self.model = build_model(section(self._options, "model"), self.datamodule)
+            self.model = build_model(options.get("model", {}), self.datamodule)
         if "init_from" in self.resolved:
             take_weights(self.model, self.resolved["init_from"])
-        objects = trainer_objects(section(self._options, "trainer"))
-        self.trainer = make_trainer(objects, self.recorder)
+        self.trainer = make_trainer(trainer_objects(options.get("trainer", {})), self.recorder)
         if not self.checkpoint:
             return
         sha256 = None
@@ -137,9 +130,7 @@ class CommandLineInterface:
 
     def train(self, origin: Origin | None) -> Run:
         """Train the model of a ``fit``, perhaps as one run of a sweep."""
-        path = self.resolved.get("ckpt_path")
-        if self._is_own and self.ckpt_path_asked:
-            path = checkpoints.of_own_module(str(self.ckpt_path_asked))
+        path = self.resolved["ckpt_path"]
         return run(
             self.model,
             self.datamodule,
@@ -147,7 +138,7 @@ class CommandLineInterface:
             self.recorder,
             self.resolved,
             self._run_name(self.resolved["model"]),
-            path and Path(str(path)),
+            path and Path(path),
             origin,
         )
 

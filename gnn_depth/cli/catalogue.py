@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -36,13 +36,6 @@ COMMANDS = {
 #: What the cache holds as objects, and the key by which it knows them.
 KEPT = {cls.__name__: cls for cls in (Option, PartSpec, Range)}
 CLASS = "__class__"
-
-
-@dataclass(frozen=True)
-class CommandIndex(PartIndex):
-    """The parts that can be named, and the options of a command by dotted key."""
-
-    options: dict[str, Option] = field(default_factory=dict)
 
 
 class OwnOptions:
@@ -81,20 +74,20 @@ class OwnOptions:
     ) -> None: ...
 
 
-def catalogue(plugins: Sequence[str], command: str = "fit") -> CommandIndex:
+def catalogue(plugins: Sequence[str], command: str = "fit") -> PartIndex:
     """The parts, with those of these plugins beside those of installed packages, and the options of
     a run command."""
     load = partial(load_plugins, plugins)
     if any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
         load()
-        return CommandIndex(imported_parts(), load, [], options_of_run(command))
+        return PartIndex(imported_parts(), load, [], options_of_run(command))
 
     def build() -> tuple[Any, Any]:
         load()
         return imported_parts(), {name: options_of_run(name) for name in RUNS}
 
     parts, commands = cached(plugins, build)
-    return CommandIndex(parts, load, [], commands[command])
+    return PartIndex(parts, load, [], commands[command])
 
 
 def options_of_run(command: str) -> dict[str, Option]:

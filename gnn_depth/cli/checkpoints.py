@@ -2,7 +2,9 @@
 arguments."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +108,9 @@ class Checkpoint:
         """Refuse a model that has diverged: it gives every node the same class."""
         why = f"its weight {self.not_finite} has NaN or infinity."
         if self.not_finite is None:
-            result = _result(self.path.parent.parent)
+            result = {}
+            with suppress(ValueError):  # a file that lies elsewhere
+                result = read_result(self.path.parent.parent)
             if result.get("status") != "diverged":
                 return
             why = f"later {result.get('reason')}"
@@ -260,14 +264,14 @@ def find(
                 "run's last.ckpt."
             )
         return found
-    usable = filter(None, (_newest_usable(run, trains) for run in runs))
-    first = next(usable, None)
-    if first is not None:
-        found = first
-        if word == AUTO:  # the newest run need not be the furthest: a clock may have been set back
-            found = max([first, *usable], key=lambda checkpoint: checkpoint.steps)
-        warn(f"--ckpt_path {word} is {found.path}, of epoch {found.epochs}", "")
-        return found
+    usable = _usable(runs, trains)
+    if word != AUTO:
+        usable = islice(usable, 1)
+    # The newest run need not be the furthest: a clock may have been set back.
+    furthest = max(usable, key=lambda checkpoint: checkpoint.steps, default=None)
+    if furthest is not None:
+        warn(f"--ckpt_path {word} is {furthest.path}, of epoch {furthest.epochs}", "")
+        return furthest
     if word == AUTO:
         warn(f"--ckpt_path auto: no run with this model, data and seed in {folder}; one starts", "")
         return None
@@ -284,17 +288,18 @@ def _checkpoints(run: Path, trains: bool) -> list[Path]:
     return sorted([*run.glob("checkpoints/*.ckpt"), *run.glob("*.ckpt")], key=place)
 
 
-def _newest_usable(run: Path, trains: bool) -> Checkpoint | None:
-    """The first checkpoint of a run that can be read and used; None if there is none."""
-    for path in _checkpoints(run, trains):
-        try:
-            checkpoint = read(path)
-        except UsageError as error:
-            warn(f"{error}")
-            continue
-        if checkpoint.resumable or not trains:
-            return checkpoint
-    return None
+def _usable(runs: Iterable[Path], trains: bool) -> Iterator[Checkpoint]:
+    """The first checkpoint of each run that can be read and used."""
+    for run in runs:
+        for path in _checkpoints(run, trains):
+            try:
+                checkpoint = read(path)
+            except UsageError as error:
+                warn(f"{error}")
+                continue
+            if checkpoint.resumable or not trains:
+                yield checkpoint
+                break
 
 
 def _is_same(run: Path, config: dict[str, Any]) -> bool:
@@ -305,8 +310,8 @@ def _is_same(run: Path, config: dict[str, Any]) -> bool:
     """
     try:
         before = safe_load((run / "config.yaml").read_text(encoding="utf-8"))
-        before["plugins"] = _result(run).get("plugins")
-    except (OSError, TypeError, UnicodeDecodeError, yaml.YAMLError):  # damaged
+        before["plugins"] = read_result(run).get("plugins")
+    except (OSError, TypeError, ValueError, yaml.YAMLError):  # damaged
         return False
     now = {**config, "plugins": plugin_versions(config)}
     sections = ("model", "data", "seed_everything", "plugins", "init_from")
@@ -321,11 +326,3 @@ def _is_same(run: Path, config: dict[str, Any]) -> bool:
             "Wait until it has ended, or stop it; without --ckpt_path this starts another run."
         )
     return True
-
-
-def _result(run: Path) -> dict[str, Any]:
-    """The result of a run; empty if it has none that can be read."""
-    try:
-        return read_result(run)
-    except ValueError:
-        return {}

@@ -18,15 +18,13 @@ from typing import Any
 from gnn_depth.builder import (
     Changes,
     PartError,
-    check_complete,
-    option_value,
+    PartIndex,
+    completed,
     options_to_config,
-    select,
-    unknown_option,
-    with_length,
+    set_option,
 )
 from gnn_depth.cli import trust
-from gnn_depth.cli.catalogue import CommandIndex, catalogue
+from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import check_output
 from gnn_depth.config_file import Source, full_plugin_paths, read_config
@@ -34,8 +32,6 @@ from gnn_depth.part_specs import GROUPS, Option, Where, items_of
 from gnn_depth.yaml_limits import value_in
 
 SHORT = {"-c": "--config", "-h": "--help"}
-#: The class that the section ``model`` is for.
-OURS = ("gnn_depth.NodeClassifier", "gnn_depth.training.NodeClassifier")
 #: Sections of LightningCLI, and ours.
 SYNONYMS = {"optimizer": "model.optimizer", "lr_scheduler": "model.scheduler"}
 #: Flags that need no value.
@@ -65,23 +61,24 @@ class Arguments:
     trusted: bool | None = None  # the value of --trusted-only; None if it is not given
     prints_config: bool = False  # whether to print the resolved config and stop
 
+    @property
+    def layers(self) -> list[Source]:
+        """All that is given, in the order in which it is applied."""
+        return [*self.sources, *(Source("", nested(*flag)) for flag in self.flags)]
+
     def value_of(self, key: str) -> Any:
         """The value of a top-level option before anything is merged; None if it is not given."""
         found = None
-        for source in self.sources:
+        for source in self.layers:
             found = source.data.get(key, found)
-        for flag, value in self.flags:
-            if flag == key:
-                found = _structure(value)
         return found
 
 
-def index_of(command: str, arguments: Arguments) -> CommandIndex:
+def index_of(command: str, arguments: Arguments) -> PartIndex:
     """The parts and options of a command; if ``model`` names a class of the user's, it is a single
     option."""
     known = catalogue(arguments.plugins, command)
-    flags = [Source("", nested(key, value)) for key, value in arguments.flags if key == "model"]
-    if not any(_names_class(source.data.get("model")) for source in [*arguments.sources, *flags]):
+    if not any(_names_own_class(source.data.get("model")) for source in arguments.layers):
         return known
     if command != "fit":
         raise UsageError(
@@ -90,32 +87,14 @@ def index_of(command: str, arguments: Arguments) -> CommandIndex:
         )
     if "" not in sys.path:
         sys.path.append("")  # the class may be in a file of this folder, as for LightningCLI
-    options = {"model": Option("model", kind="module")}
-    for name, option in known.options.items():
-        if not name.startswith("model."):
-            options[name] = option
-    return replace(known, options=options)
+    others = {key: each for key, each in known.options.items() if not key.startswith("model.")}
+    return replace(known, options={"model": Option("model", kind="module"), **others})
 
 
-def _names_class(model: Any) -> bool:
+def _names_own_class(model: Any) -> bool:
     if isinstance(model, dict):
         model = model.get("class_path")
-    return isinstance(model, str) and "." in model
-
-
-def _of_our_model(source: Source) -> Source:
-    """A config whose model is our class with ``init_args``, as LightningCLI's users write it, as
-    one with these options."""
-    model = source.data.get("model")
-    if not isinstance(model, dict) or model.get("class_path") not in OURS:
-        return source
-    lines = {}
-    for where, line in source.lines.items():
-        if where[:2] == ("model", "init_args"):
-            where = ("model", *where[2:])
-        lines[where] = line
-    data = {**source.data, "model": model.get("init_args") or {}}
-    return replace(source, data=data, lines=lines)
+    return isinstance(model, str) and "." in model and model not in trust.OURS
 
 
 def read_arguments(argv: list[str]) -> Arguments:
@@ -126,7 +105,7 @@ def read_arguments(argv: list[str]) -> Arguments:
         if key == "model.class_path":  # as LightningCLI's users name it
             key = "model"
         if key == "config":
-            sources += [_of_our_model(read_config(str(text))) for text in items_of(value)]
+            sources += [read_config(str(text)) for text in items_of(value)]
         elif key == "plugins":
             of_flags += full_plugin_paths(_structure(value), Path.cwd(), "--plugins")
         elif key in ("print_config", "trusted-only"):
@@ -158,13 +137,11 @@ def flags_of(argv: list[str]) -> list[tuple[str, Any]]:
             found[-1][1].append(word)
     flags: list[tuple[str, Any]] = []
     for key, values in found:
-        value: Any = values
+        if not values and key.rpartition(".")[2] not in SWITCHES:
+            raise UsageError(f"--{key} needs a value.")
+        value: Any = values or True
         if len(values) == 1:
             value = values[0]
-        elif not values:
-            value = True
-            if key.rpartition(".")[2] not in SWITCHES:
-                raise UsageError(f"--{key} needs a value.")
         flags.append((key, value))
     return flags
 
@@ -176,16 +153,10 @@ def files_as_flags(argv: list[str]) -> list[str]:
     """
     files = list(takewhile(lambda word: not word.startswith("-"), argv[:2]))
     rest = argv[len(files) :]
-    match files:
-        case [nodes, edges]:
-            return ["--data", "Tables", "--data.nodes", nodes, "--data.edges", edges, *rest]
-        case [file] if file.endswith(".csv"):
-            raise UsageError(
-                f"{file} is one table, and a graph has two: gnn-depth fit nodes.csv edges.csv "
-                "--data.label COLUMN."
-            )
-        case [file]:
-            return ["--data", "UserGraph", "--data.path", file, *rest]
+    if len(files) == 2:
+        return ["--data", "Tables", "--data.nodes", files[0], "--data.edges", files[1], *rest]
+    if files:
+        return ["--data", "UserGraph", "--data.path", *files, *rest]
     return argv
 
 
@@ -193,7 +164,7 @@ def files_as_flags(argv: list[str]) -> list[str]:
 
 
 def merge(
-    arguments: Arguments, known: CommandIndex, base: dict[str, Any] | None = None
+    arguments: Arguments, known: PartIndex, base: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """The checked options from all sources, by dotted key: the base (of a checkpoint), config files
     in order, then flags.
@@ -201,24 +172,24 @@ def merge(
     Raises a UsageError that names file and line of what does not exist or does not fit.
     """
     options: dict[str, Any] = {}
-    of_flags = [Source("", nested(key, value)) for key, value in arguments.flags]
     # The base has no lines: a checkpoint may name a class of a plugin that is not here.
-    for source in [Source("", base or {}), *arguments.sources, *of_flags]:
+    for source in [Source("", base or {}), *arguments.layers]:
         try:
             for where, value in _entries(source.data, known):
-                _set(options, where, value, known)
+                top, *rest = [str(step) for step in where if step != "init_args"]
+                if top in SYNONYMS and "model" in known.options:
+                    hint = "in configure_optimizers: delete the section."
+                    raise PartError(f"a class of your own makes its {top} itself, {hint}", where)
+                key = ".".join([SYNONYMS.get(top, top), *rest])
+                set_option(options, key, value, known, where)
         except PartError as error:
             place = f"{source.at(error.where)}: " if source.name else ""
             raise UsageError(f"{place}{error}") from error
     if arguments.plugins:
         options["plugins"] = arguments.plugins
-    if "model.scheduler" in options:
-        epochs = options.get("trainer.max_epochs", known.options["trainer.max_epochs"].default)
-        options["model.scheduler"] = with_length(options["model.scheduler"], epochs)
-    for key, value in options.items():
-        for part in items_of(value):
-            check_complete(part, tuple(key.split(".")))
-    return options
+    return completed(
+        options, options.get("trainer.max_epochs", known.options["trainer.max_epochs"].default)
+    )
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:
@@ -232,7 +203,7 @@ def nested(key: str, value: Any) -> dict[str, Any]:
     return {steps[0]: value}
 
 
-def _entries(config: dict[str, Any], known: CommandIndex) -> Iterator[tuple[Where, Any]]:
+def _entries(config: dict[str, Any], known: PartIndex) -> Iterator[tuple[Where, Any]]:
     """The options in a config, each with its keys."""
     for key, value in config.items():
         if value is None and key in (*GROUPS, "data", *SYNONYMS, "weights_only"):
@@ -241,36 +212,14 @@ def _entries(config: dict[str, Any], known: CommandIndex) -> Iterator[tuple[Wher
             continue  # in LightningCLI's files it is the default seed
         if key not in GROUPS or key in known.options:
             yield (key,), value
-        elif isinstance(value, dict):
-            for option, inner in value.items():
-                yield (key, option), inner
-        else:
-            raise PartError(f"{key} consists of keys with values, not of {value!r}.", (key,))
-
-
-def _set(options: dict[str, Any], where: Where, value: Any, known: CommandIndex) -> None:
-    """Merge the value at a place of a config; one whose key ends with ``+`` is added to a list."""
-    top, *rest = map(str, where)
-    full = ".".join([SYNONYMS.get(top, top), *rest])
-    name = full.removesuffix("+")
-    if top in SYNONYMS and "model" in known.options:
-        hint = "in configure_optimizers: delete the section."
-        raise PartError(f"a class of your own makes its {top} itself, {hint}", where)
-    if name not in known.options:
-        raise PartError(unknown_option(name, known.options, known.parts), where)
-    option = known.options[name]
-    current = options.get(name, option.default)
-    if name not in options:
-        known = replace(known, dropped=None)  # only what was asked for is kept
-        if option.kind is not None and current is not None:
-            current = select(option.kind, current, known)  # options without a name change it
-    if name == full:
-        options[name] = option_value(option, value, known, where, current)
-        return
-    items = items_of(value)
-    if option.kind is not None:
-        items = select(option.kind, items, known, where)
-    options[name] = [*items_of(current or []), *items]
+            continue
+        where: Where = (key,)
+        if isinstance(value, dict) and value.get("class_path") in trust.OURS:  # as of LightningCLI
+            where, value = (key, "init_args"), value.get("init_args") or {}
+        if not isinstance(value, dict):
+            raise PartError(f"{key} consists of keys with values, not of {value!r}.", where)
+        for option, inner in value.items():
+            yield (*where, option), inner
 
 
 def _structure(text: Any) -> Any:
@@ -286,7 +235,7 @@ def _structure(text: Any) -> Any:
     return text
 
 
-def check_early(command: str, arguments: Arguments, known: CommandIndex) -> None:
+def check_early(command: str, arguments: Arguments, known: PartIndex) -> None:
     """Refuse what can be seen to be wrong before torch is imported."""
     # With a checkpoint, its options are the defaults.
     if arguments.value_of("ckpt_path") is None:
@@ -305,25 +254,21 @@ def check_early(command: str, arguments: Arguments, known: CommandIndex) -> None
 # What ran
 
 
-def resolved_config(options: dict[str, Any], known: CommandIndex) -> dict[str, Any]:
+def resolved_config(options: dict[str, Any], known: PartIndex) -> dict[str, Any]:
     """Checked options as a config with short names and every default: what ran."""
+    config = by_section(options_to_config(known.options, options))
+    if config.get("init_from") is None:  # as for most runs
+        config.pop("init_from", None)
+    return config
+
+
+def by_section(options: dict[str, Any]) -> dict[str, Any]:
+    """Dotted options as a nested mapping, as in a config."""
     found: dict[str, Any] = {}
-    for key, value in options_to_config(known.options, options).items():
-        if key == "init_from" and value is None:  # most runs have none
-            continue
+    for key, value in options.items():
         section, _, name = key.rpartition(".")
         inner = found
         if section:
             inner = found.setdefault(section, {})
         inner[name] = value
-    return found
-
-
-def section(options: dict[str, Any], name: str) -> dict[str, Any]:
-    """The options of a section, such as ``model``, without its name."""
-    start = f"{name}."
-    found = {}
-    for key, value in options.items():
-        if key.startswith(start):
-            found[key.removeprefix(start)] = value
     return found

@@ -7,15 +7,13 @@
 Everything else is a bug, and keeps its traceback.
 """
 
-import inspect
 import os
 import re
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from gnn_depth import registry
 
@@ -76,14 +74,15 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
     """The error to show for an exception; None for a bug. See :func:`explained`."""
     if isinstance(error, UsageError | RunError):
         return error
-    calls = list(traceback.walk_tb(error.__traceback__))
-    # The deepest call of this package or of the user.
-    owner, caller, line = "library", "", 0
-    for frame, number in calls:
+    # The deepest call of this package or of the user, and the user's class with the deepest method.
+    owner, caller, line, part = "library", "", 0, None
+    for frame, number in traceback.walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
         deepest = _owner(file, str(frame.f_globals.get("__name__")))
         if deepest != "library":
             owner, caller, line = deepest, file, number
+        if deepest == "user" and "self" in frame.f_locals:
+            part = type(frame.f_locals["self"])
     raised = f"{type(error).__name__}: {str(error).strip()}"
     names = {cls.__name__ for cls in type(error).__mro__}
 
@@ -96,7 +95,11 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
             return RunError(_of_the_system(error, folder))
         if folder and ("gloo" in str(error) or type(error).__module__ == "torch.distributed"):
             return RunError(LOST)
-    part = _users_part(error, calls)
+    for cls in _parts():
+        # A call that does not fit, which PyTorch or this package made.
+        is_named = isinstance(error, TypeError) and str(error).startswith(f"{cls.__name__}.")
+        if is_named and registry.written_at(cls):
+            part = cls
     if owner == "user":
         who = "your code"
         if part is not None:
@@ -124,33 +127,12 @@ def _of_the_system(error: OSError, folder: Path | str | None) -> str:
     return reason
 
 
-def _users_part(error: BaseException, calls: Iterable[tuple[FrameType, int]]) -> type | None:
-    """The user's class whose method is deepest on the stack, or which a TypeError names."""
-    found = None
-    for cls in _parts():
-        is_named = isinstance(error, TypeError) and str(error).startswith(f"{cls.__name__}.")
-        if is_named and _is_users(cls):
-            found = cls
-    for frame, _ in calls:
-        owner = type(frame.f_locals.get("self"))
-        if _is_users(owner):
-            found = owner
-    return found
-
-
 def _parts() -> list[type]:
     """All registered classes."""
     found: list[type] = []
     for kind in registry.KINDS:
         found += registry.registered(kind).values()
     return found
-
-
-def _is_users(cls: type) -> bool:
-    try:
-        return _owner(inspect.getfile(cls), cls.__module__) == "user"
-    except (TypeError, OSError):  # built into Python
-        return False
 
 
 def _owner(file: str, module: str) -> str:

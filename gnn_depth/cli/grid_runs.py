@@ -1,14 +1,11 @@
 """Resolve a combination of a grid to a config, and train one run of a sweep."""
 
-import copy
 import json
 import threading
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +24,6 @@ from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained
 from gnn_depth.cli.run import train_in_command
 from gnn_depth.config_file import INLINE, Source, read_config
-from gnn_depth.data.checks import DataError
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.runs import Origin
 from gnn_depth.sweeps.grid import Combination, Grid, covers, dotted_options
@@ -37,9 +33,9 @@ from gnn_depth.sweeps.worker import RunFailed
 from gnn_depth.training.identity import identity
 from gnn_depth.training.loggers import quiet
 from gnn_depth.training.models import build_model
-from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import check_training
+from gnn_depth.training.tasks import Task
 
 
 class AbsentDataError(UsageError):
@@ -49,68 +45,60 @@ class AbsentDataError(UsageError):
 class Resolver:
     """Resolves command lines of ``fit`` with one parser: building it takes longer than using it."""
 
-    def __init__(self, plugins: list[str]) -> None:
+    def __init__(self, plugins: Iterable[str]) -> None:
         # What a grid names starts from its own defaults: its recorded runs did.
-        self._known = replace(catalogue(plugins), dropped=None)
-        self._data: dict[str, tuple[str, SimpleNamespace]] = {}
+        self._known = replace(catalogue([*plugins]), dropped=None)
+        self._data: dict[str, SimpleNamespace] = {}
 
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """The resolved config of a command line, as it would be saved in the run's folder."""
         with explained():
             return resolve(arguments, self._known)
 
-    def data_of(self, config: dict[str, Any]) -> tuple[str, SimpleNamespace]:
-        """Checksum of the data of a resolved config, and what a model needs to know of it.
+    def check(self, config: dict[str, Any]) -> tuple[str, Task]:
+        """The checksum of the data of a resolved config, and the task of its model; refuses one
+        that cannot be built or trained.
 
-        Equal configs are read once. Raises an AbsentDataError if the data is missing, damaged or
-        refuses its options.
+        Raises an AbsentDataError if the data is missing, damaged or refuses its options.
         """
         key = json.dumps(config["data"], sort_keys=True)
-        if key not in self._data:
-            try:
-                # Data that draws from it is then the same in every order.
-                L.seed_everything(0, verbose=False)
-                module = build("data", config["data"])
-                known = {name: getattr(module, name) for name in GIVEN_BY_DATA.values()}
-                known["schema"] = module.schema
-                self._data[key] = module.checksum, SimpleNamespace(**known)
-            except (DataError, ValueError) as error:
-                raise AbsentDataError(str(error)) from error
-        return self._data[key]
-
-    def check(self, config: dict[str, Any]) -> NodeClassifier:
-        """The model of a resolved config; refuses one that cannot be built or trained."""
-        _, given = self.data_of(config)
-        # A part may need numbers, which nothing on "meta" has.
-        for device, guard in (("meta", suppress(Exception)), ("cpu", explained())):
-            with guard, torch.device(device), torch.random.fork_rng([]):
-                RunRecorder(**config["run"])
-                model = build_model(config["model"], given)
-                check_training(config["trainer"], model)
-                return model
-        raise AssertionError
-
-    def objective(self, config: dict[str, Any]) -> tuple[str, bool]:
-        """The validation metric that chooses the best epoch of a resolved config, and whether the
-        lowest value is the best."""
-        task = self.check(config).task
-        return f"val/{task.best}", task.lower_is_better
+        if key not in self._data:  # equal configs are read once
+            self._data[key] = _facts_of(config["data"])
+        data = self._data[key]
+        with quiet(), explained(), torch.random.fork_rng([]):
+            RunRecorder(**config["run"])
+            model = build_model(config["model"], data)
+            check_training(config["trainer"], model)
+        return data.checksum, model.task
 
 
-def plan_of(
-    file: str, grid: Grid, arguments: Arguments, root: str, skips_absent: bool = False
-) -> Plan:
-    """Resolve all runs of a grid from a file, with options of ``fit`` for all.
+def _facts_of(data: dict[str, Any]) -> SimpleNamespace:
+    """The checksum of the data of a config, and what a model needs to know of it."""
+    try:
+        # Data that draws from it is then the same in every order.
+        L.seed_everything(0, verbose=False)
+        with quiet():
+            module = build("data", data)
+            names = ("checksum", "schema", *GIVEN_BY_DATA.values())
+            return SimpleNamespace(**{name: getattr(module, name) for name in names})
+    except ValueError as error:
+        raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
+
+
+def plan_of(grid: Grid, arguments: Arguments, root: str, skips_absent: bool = False) -> Plan:
+    """Resolve all runs of a grid, with options of ``fit`` for all.
 
     Groups whose data is not here are an error, or are named and left out.
     """
-    folder = Path(read_config(file, labels=True).name).parent  # a shipped one is found elsewhere
-    lines = [line_of(each, grid.base, folder, arguments) for each in grid.combinations()]
+    plugins: dict[str, None] = {}  # in order
+    files: dict[str, Source] = {}
+    for combination in grid.combinations():
+        line = line_of(combination, grid, arguments)
+        plugins |= dict.fromkeys(line.plugins)
+        files |= {source.name: source for source in line.sources}
     if arguments.trusted:
-        # Inline configs are part of the grid, which has been checked as a whole.
-        files = {source.name: source for line in lines for source in line.sources if source.is_file}
-        trust.refuse_unknown(list(files.values()))
-    resolver = Resolver(list(dict.fromkeys(plugin for line in lines for plugin in line.plugins)))
+        trust.refuse_unknown(files.values())
+    resolver = Resolver(plugins)
 
     def runs_of(combination: Combination, place: int) -> list[PlannedRun]:
         """The runs of a combination, one for each seed; the first has this place in the grid."""
@@ -120,12 +108,10 @@ def plan_of(
             for seed in grid.seeds:
                 if not runs or grid.per_seed:
                     with_seed = grid.with_seed(combination, seed)
-                    with quiet():
-                        found = resolver.resolve(line_of(with_seed, grid.base, folder, arguments))
-                        resolver.check(found)
-                        sha256, _ = resolver.data_of(found)
+                    found = resolver.resolve(line_of(with_seed, grid, arguments))
+                    sha256, _ = resolver.check(found)
                     check_alone(group, found)
-                config = copy.deepcopy(found) | {"seed_everything": seed}
+                config = found | {"seed_everything": seed}
                 run = PlannedRun(
                     group,
                     seed,
@@ -137,49 +123,42 @@ def plan_of(
                     tuple(grid.per_seed.get(seed, ())),
                 )
                 runs.append(run)
-        except AbsentDataError as error:
-            if not skips_absent:
-                way_out = "Or leave such runs out with --subset."
-                raise PlanError(f"{group}: {error}\n{way_out}") from error
-            print(f"{group}: its data is not here ({str(error).splitlines()[0]})")
         except UsageError as error:
-            raise PlanError(f"{group}: {error}") from error
+            if not (skips_absent and isinstance(error, AbsentDataError)):
+                raise PlanError(f"{group}: {error}") from error
+            print(f"{group}: its data is not here ({str(error).splitlines()[0]})")
         return runs
 
     store = Store(root, grid.name)
-    with quiet():
-        if grid.search is not None:
-            from gnn_depth.sweeps.search import make_search_plan
+    if grid.search is not None:
+        from gnn_depth.sweeps.search import make_search_plan
 
-            return make_search_plan(grid, runs_of, store, resolver.objective)
-        runs: list[PlannedRun] = []
-        for combination in grid.combinations():
-            runs += runs_of(combination, len(runs))
-        check_distinct(runs)
-        return Plan(grid, runs, store)
+        return make_search_plan(grid, runs_of, store, resolver.check)
+    runs: list[PlannedRun] = []
+    for combination in grid.combinations():
+        runs += runs_of(combination, len(runs))
+    check_distinct(runs)
+    return Plan(grid, runs, store)
 
 
-def line_of(
-    combination: Combination, base: Sequence[str], folder: Path, arguments: Arguments
-) -> Arguments:
+def line_of(combination: Combination, grid: Grid, arguments: Arguments) -> Arguments:
     """The command line of a combination: its options and sections, in order, become arguments.
 
-    Config files are relative to the folder; the arguments override the combination, and that
-    overrides the base.
+    Config files are relative to the folder of the grid; the arguments override the combination, and
+    that overrides the base.
 
     Raises:
         PlanError: An argument would change what the combination sets, so that its labels would be
             wrong.
     """
-    layers = [*(read_config(str(folder / name)) for name in base), *arguments.sources]
+    layers = [*(read_config(str(grid.folder / name)) for name in grid.base), *arguments.sources]
     options: list[tuple[str, Any]] = []
-    plugins: list[str] = []
     for settings in combination.settings:
         for key, value in settings.items():
             if key == "config":
-                layers.append(read_config(str(folder / str(value))))
+                layers.append(read_config(str(grid.folder / str(value))))
             elif key == "plugins":
-                plugins += Source(str(folder / "grid"), {key: value}).plugins
+                layers.append(Source(str(grid.folder / "grid"), {key: value}))
             else:
                 options.append((key, value))
     set_here = [name for key, value in options for name in dotted_options({key: value})]
@@ -190,9 +169,8 @@ def line_of(
                 f"--{given} would override {option}, which the grid sets for {combination.group}: "
                 "leave it out and choose values with --subset, or edit the grid."
             )
-    of_files = [plugin for source in layers for plugin in source.plugins]
-    every = list(dict.fromkeys([*of_files, *plugins, *arguments.plugins]))
-    return Arguments(layers, every, [*options, *arguments.flags])
+    plugins = [plugin for source in layers for plugin in source.plugins] + arguments.plugins
+    return Arguments(layers, list(dict.fromkeys(plugins)), [*options, *arguments.flags])
 
 
 def train_job(run: PlannedRun, origin: Origin) -> None:

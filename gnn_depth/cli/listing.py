@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gnn_depth import registry
+from gnn_depth.builder import PartIndex
 from gnn_depth.cli import RUNS
-from gnn_depth.cli.catalogue import CommandIndex, catalogue
+from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.config import OWN_HELP
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.config_file import full_plugin_paths
@@ -40,7 +41,7 @@ def main(kinds: list[str] | None = None, *, plugins: list[str] | None = None) ->
     return 0
 
 
-def listing(kinds: Iterable[str], known: CommandIndex, only_registered: bool = False) -> str:
+def listing(kinds: Iterable[str], known: PartIndex, only_registered: bool = False) -> str:
     """Every part of these kinds, or the registered ones: name, options with types and defaults, and
     the first sentence of its docstring."""
     blocks = []
@@ -63,7 +64,7 @@ def _sentence(text: str) -> str:
     return re.split(r"(?<=\.) ", paragraph)[0]
 
 
-def help_of(command: str, key: str, word: Any, known: CommandIndex) -> str:
+def help_of(command: str, key: str, word: Any, known: PartIndex) -> str:
     """The help that a flag asks for: ``help`` of the command, or ``model.norm.help`` of a kind of
     part or, with the word after it, of one part."""
     if key == "help":
@@ -80,7 +81,7 @@ def help_of(command: str, key: str, word: Any, known: CommandIndex) -> str:
     return "\n".join(lines).rstrip()
 
 
-def help_of_run(command: str, known: CommandIndex, everything: bool) -> str:
+def help_of_run(command: str, known: PartIndex, everything: bool) -> str:
     """Help on the options of a run; most options of the trainer are shown only on request."""
     about = (
         f"{RUNS[command]} NODES and EDGES are two tables of your own: gnn-depth inspect NODES "

@@ -12,15 +12,12 @@ from typing import Any, Literal
 from gnn_depth.cli.config import Arguments, read_arguments
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import call
-from gnn_depth.cli.outputs import plain_warnings
-from gnn_depth.cli.sweep import chosen_part, load_grid, open_pool, run_plan, split_overrides
+from gnn_depth.cli.sweep import load_grid, split_overrides, sweep
 from gnn_depth.config_file import read_config, shipped
 from gnn_depth.part_specs import items_of
 from gnn_depth.ranges import Count
-from gnn_depth.registry import hint, unknown
+from gnn_depth.registry import unknown
 from gnn_depth.runs import new_run_folder
-from gnn_depth.sweeps.plan import Plan
-from gnn_depth.sweeps.store import ResultWarning
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ def reproduce(
         address: Address of a Dask cluster's scheduler: tcp://HOST:8786.
         force: Archive existing results, and run all again.
     """
-    items = sorted(item_files())
+    items = sorted(shipped("reproduce"))
     if list_:
         for each in map(load_item, items):
             grid = load_grid(str(each.grid), arguments.trusted)
@@ -85,46 +82,40 @@ def reproduce(
     if not item:
         raise UsageError(f"an item is missing. Available: {', '.join(items)}.")
     asked = load_item(item)
-    grid = chosen_part(load_grid(str(asked.grid), arguments.trusted), subset, seeds)
-    with plain_warnings(ResultWarning), open_pool(engine, address, workers) as pool:
-        from gnn_depth.cli.grid_runs import plan_of
-
-        plan = plan_of(str(asked.grid), grid, arguments, root, available)
-        if not plan.runs:
-            raise UsageError(f"no runs are left in {item}.")
-        code = run_plan(plan, pool, force)
+    code = sweep(
+        arguments,
+        [],
+        str(asked.grid),
+        available=available,
+        subset=subset,
+        seeds=seeds,
+        root=root,
+        workers=workers,
+        engine=engine,
+        address=address,
+        force=force,
+    )
     if code <= 1:  # not interrupted
-        _show(asked, plan, subset or [])
+        _show(asked, root, subset or [])
     return code
-
-
-def item_files() -> dict[str, Path]:
-    """Every item and its file."""
-    return shipped("reproduce")
 
 
 def load_item(name: str) -> Item:
     """Load an item by its name, or from a file."""
-    file = name
-    if not name.endswith((".yaml", ".yml")):
-        if name not in item_files():
-            near = hint(name, item_files())
-            raise UsageError(f"unknown item {name!r}.{near} gnn-depth reproduce --list shows all.")
-        file = str(item_files()[name])
-    config = read_config(file, labels=True)
+    config = read_config(name, labels=True, below="reproduce")
     known = [key for key in Item.__dataclass_fields__ if key not in ("name", "file")]
     for key in config.data:
         if key not in known:
             raise UsageError(f"{config.at((key,))}: {unknown('key of an item', key, known)}")
     try:
-        grid = Path(file).parent / config.data["grid"]
-        return Item(name, file, **config.data | {"grid": grid})
+        grid = Path(config.name).parent / config.data["grid"]
+        return Item(name, config.name, **config.data | {"grid": grid})
     except (KeyError, TypeError) as error:
         needs = "an item needs title, source, grid and table"
-        raise UsageError(f"{file}: {needs}: {error}.") from error
+        raise UsageError(f"{config.name}: {needs}: {error}.") from error
 
 
-def _show(item: Item, plan: Plan, subset: list[str]) -> None:
+def _show(item: Item, root: str, subset: list[str]) -> None:
     """Print an item's table beside the published one, and write it and the figure to a folder.
 
     The folder is ``reproduced/ITEM/DATE_TIME``, below that of all runs.
@@ -133,11 +124,11 @@ def _show(item: Item, plan: Plan, subset: list[str]) -> None:
     from gnn_depth.cli import plot, table
     from gnn_depth.reports.figures import FORMATS
 
-    runs = [str(plan.store.folder), "--where", *subset]
+    runs = [str(Path(root, load_grid(str(item.grid)).name)), "--where", *subset]
     published = []
     if item.published:
         published = ["--published", item.file]
-    folder = new_run_folder(plan.store.root / "reproduced", item.name)
+    folder = new_run_folder(Path(root, "reproduced"), item.name)
     print(f"\n{item.title}\n{item.source}\n")
     words = [*runs, *_flags(item.table)]
     call("table", table.main, [*words, *published])

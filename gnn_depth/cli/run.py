@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch.trainer.states import TrainerStatus
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import Tensor, distributed
 
@@ -104,15 +103,8 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
     # A user who recomputes activations is short of memory, so freed pages go back to the system.
     if stack is None or not (stack.segment_length or stack.reversible):
         process.keep_freed_memory()
-
-    def folder() -> Path | None:
-        """The run's folder as messages name it; None before the training has begun."""
-        if cli.trainer.state.status == TrainerStatus.INITIALIZING:
-            return cli.recorder.folder and cli.recorder.shown
-        return cli.recorder.shown
-
     threading.excepthook = process.report_of_thread
-    with defer_signals() as signals, explained(folder):
+    with defer_signals() as signals, explained(lambda: cli.recorder.folder and cli.recorder.shown):
         SafeStop(signals).replace(cli.trainer)  # its handlers of signals
         return cli.train(origin)
 

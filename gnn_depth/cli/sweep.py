@@ -41,6 +41,7 @@ def sweep(
     file: str,
     *,
     dry_run: bool = False,
+    available: bool = False,
     sbatch: str | None = None,
     subset: list[str] | None = None,
     seeds: Count | None = None,
@@ -56,6 +57,7 @@ def sweep(
     Args:
         file: The grid: a YAML file with base, axes, search, rules and seeds.
         dry_run: Print the runs and their state; run nothing.
+        available: Skip runs whose data is not on this machine.
         sbatch: Options of a SLURM job array: --sbatch='--array=1-8 --cpus-per-task=4'.
         subset: Run only these values of an axis: AXIS=VALUE or AXIS=VALUE,VALUE.
         seeds: Number of seeds, counted from 0; by default the file's seeds.
@@ -72,10 +74,12 @@ def sweep(
     with plain_warnings(ResultWarning), opened as pool:
         from gnn_depth.cli.grid_runs import plan_of
 
-        plan = plan_of(file, grid, arguments, root, dry_run)
+        plan = plan_of(grid, arguments, root, dry_run or available)
         if dry_run:
             print(plan.listing())
             return 0
+        if not plan.size:
+            raise UsageError(f"no runs are left in {file}: their data is not on this machine.")
         if pool is not None:
             return run_plan(plan, pool, force)
         if grid.search is not None or not sbatch:
@@ -114,6 +118,7 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
         trust.refuse_unknown([config])
     try:
         grid = read_grid(config.data, Path(name).stem)
+        grid = replace(grid, folder=Path(config.name).parent)
         if grid.search is None:
             return grid
         with extra("optuna"):

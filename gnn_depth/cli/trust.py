@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gnn_depth.cli.checkpoints import Checkpoint
 
 FLAG = "--trusted-only"
+#: The class that the section ``model`` is for.
+OURS = ("gnn_depth.NodeClassifier", "gnn_depth.training.NodeClassifier")
 
 
 def refuse_unknown(
@@ -27,7 +29,7 @@ def refuse_unknown(
     """Refuse configs that would import or run something that is neither a part nor one of ``also``,
     before any of them takes effect."""
     known = known or catalogue([])
-    safe, unsafe = set(), set()
+    safe, unsafe = set(OURS), set()
     for parts in known.parts.values():
         for part in parts.values():
             if part.runs_code:
@@ -64,7 +66,7 @@ def check_checkpoint(checkpoint: "Checkpoint", arguments: Any, known: PartIndex)
     """
     if arguments.trusted is False:
         return
-    own = [*(source.data for source in arguments.sources), *arguments.flags]
+    own = [source.data for source in arguments.layers]
     named = {text for _, text in contents(own) if isinstance(text, str)}
     content: dict[str, Any] = {"model": checkpoint.hparams, "data": checkpoint.data}
     if checkpoint.schema is not None:

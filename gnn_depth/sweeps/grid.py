@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, TypeAlias, TypeVar
 
 from gnn_depth.registry import as_written, unknown
@@ -57,6 +57,7 @@ class Grid:
     # Options that change with the seed, such as the number of a fixed split.
     per_seed: Mapping[int, Settings] = field(default_factory=dict)
     search: Any = None  # of settings for every combination, see gnn_depth.sweeps.search
+    folder: Path = Path()  # of its file, from which config files are named
 
     def __post_init__(self) -> None:
         count = math.prod(map(len, self.axes.values())) * len(self.seeds)

@@ -36,9 +36,8 @@ KEYS = ("options", "trials", "sampler", "seed")
 
 # A combination and its place in the grid -> its runs.
 RunsOf: TypeAlias = Callable[[Combination, int], list[PlannedRun]]
-# A resolved config -> the validation metric that chooses its best epoch, and whether the lowest
-# value of it is the best.
-Objective: TypeAlias = Callable[[dict[str, Any]], tuple[str, bool]]
+# A resolved config -> the checksum of its data, and the task of its model.
+Check: TypeAlias = Callable[[dict[str, Any]], tuple[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -216,7 +215,7 @@ def journal(store: Store) -> JournalStorage:
     return JournalStorage(JournalFileBackend(str(store.folder / JOURNAL)))
 
 
-def make_search_plan(grid: Grid, runs_of: RunsOf, store: Store, objective: Objective) -> SearchPlan:
+def make_search_plan(grid: Grid, runs_of: RunsOf, store: Store, check: Check) -> SearchPlan:
     """Resolve one setting of every combination, before the first run of a search."""
     search = grid.search
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -228,11 +227,11 @@ def make_search_plan(grid: Grid, runs_of: RunsOf, store: Store, objective: Objec
         if not runs:  # its data is not here
             continue
         examples.append(runs[0])
-        metric, lower_is_better = objective(runs[0].config)
+        _, task = check(runs[0].config)
         # Another base, data set or range, or other seeds, make another study.
         name = digest(f"{grid.seeds} {search.distributions} {runs[0].identity}")
-        metric = f"{metric.replace('/', '_')}_at_best_val"
-        direction = "minimize" if lower_is_better else "maximize"
+        metric = f"val_{task.best}_at_best_val"
+        direction = "minimize" if task.lower_is_better else "maximize"
         studies.append(Study(combination, name, metric, direction))
     check_distinct(examples)
     plan = SearchPlan(grid, [], store, studies, runs_of)

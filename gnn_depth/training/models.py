@@ -11,18 +11,15 @@ from lightning import LightningDataModule, LightningModule, Trainer
 from gnn_depth.builder import (
     LIVE,
     PartChoice,
-    PartError,
-    check_complete,
+    completed,
     instantiate,
     instantiate_options,
     options_to_config,
-    unknown_option,
-    with_length,
-    with_options,
+    set_option,
 )
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.nn.stack import DeepGNN
-from gnn_depth.part_specs import GIVEN_BY_DATA, SECTIONS, Option, PartSpec, options_of
+from gnn_depth.part_specs import GIVEN_BY_DATA, SECTIONS, Option, options_of
 from gnn_depth.ranges import Range
 from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.monitors import with_modes
@@ -104,19 +101,13 @@ def select_section(
     Raises:
         PartError: An option does not exist or does not fit.
     """
-    options = {"model": model_options(), "trainer": trainer_options()}
-    for key in given:
-        if key not in options[section]:
-            every = [f"{name}.{option}" for name, known in options.items() for option in known]
-            message = unknown_option(f"{section}.{key}", every, LIVE.parts)
-            raise PartError(message, (section, key))
-    part = PartSpec("section", section, section, options=options[section])
-    selected = with_options(PartChoice(part, {}), given, LIVE, (section,))
-    if "scheduler" in selected.options:
-        selected.options["scheduler"] = with_length(selected.options["scheduler"], epochs)
-    check_complete(selected, (section,))
-    found: dict[str, Any] = with_modes(selected.options)
-    return found
+    every = {f"trainer.{name}": option for name, option in trainer_options().items()}
+    every |= {f"model.{name}": option for name, option in model_options().items()}
+    options: dict[str, Any] = {}
+    for key, value in given.items():
+        set_option(options, f"{section}.{key}", value, replace(LIVE, options=every), (section, key))
+    found = with_modes(completed(options, epochs))
+    return {key.removeprefix(f"{section}."): value for key, value in found.items()}
 
 
 @cache

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from zipfile import ZipFile
 
+import numpy as np
 import pytest
 import torch
 
@@ -30,34 +31,28 @@ def folder(trained, gnn_depth):
 AGAIN = ["fit", *SHORT, *DEEP, "--data.seed", "3", "--run.name", "first", "--ckpt_path", "auto"]
 
 
-def write_tables(folder: Path, last: str = "1") -> list[str]:
-    """A small graph in two tables, and what names it; of one node the class is given."""
+def write_graph(folder: Path, last: int = 1) -> list[str]:
+    """A small graph in a file, and what names it; of one node the class is given."""
     folder.mkdir(exist_ok=True)
-    rows = [
-        f"{node},{node % 3},{node / 7:.3f},{'val' if node > 7 else 'train'},{node % 2}"
-        for node in range(9)
-    ]
-    text = "\n".join(["id,a,b,split,topic", *rows, f"9,1,0.5,train,{last}"])
-    (folder / "nodes.csv").write_text(text)
-    (folder / "edges.csv").write_text(
-        "\n".join(["from,to", *(f"{node},{(node + 1) % 10}" for node in range(10))])
-    )
-    files = f"--data.edges {folder}/edges.csv --data.nodes {folder}/nodes.csv"
-    return f"--data Tables --data.label topic --data.split split {files}".split()
+    path, node = folder / "graph.npz", np.arange(10)
+    masks = {"train_mask": node < 6, "val_mask": (node > 5) & (node < 8), "test_mask": node > 7}
+    edges = [node, (node + 1) % 10]
+    np.savez(path, x=node[:, None] / 7, edge_index=edges, y=[*(node[1:] % 2), last], **masks)
+    return ["--data", "UserGraph", "--data.path", str(path)]
 
 
 def test_a_training_goes_on_with_data_that_was_moved_but_not_with_other_data(
     refused, done, gnn_depth
 ):
     words = ["fit", *CPU, "--model.compile", "off", "--run.name", "mine"]
-    done(*words, *TWO, *write_tables(Path("here")))
+    done(*words, *TWO, *write_graph(Path("here")))
     words += [*FOUR, "--ckpt_path", str(next(Path("runs/mine").iterdir()))]
-    answer = gnn_depth(*words, *write_tables(Path("there")))
+    answer = gnn_depth(*words, *write_graph(Path("there")))
     assert (answer.code, "warning" in answer.err) == (0, False), answer.err
-    assert "not with other data" in refused(*words, *write_tables(Path("elsewhere"), last="0"))
+    assert "not with other data" in refused(*words, *write_graph(Path("elsewhere"), last=0))
     for auto in ([], ["--ckpt_path", "auto"]):
         assert "files that were changed" in refused(
-            *words, *write_tables(Path("here"), last="0"), *auto
+            *words, *write_graph(Path("here"), last=0), *auto
         )
     assert len(list(Path("runs/mine").iterdir())) == 2
 

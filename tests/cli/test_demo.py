@@ -28,17 +28,3 @@ def test_a_demo_trains_four_networks_and_shows_a_table_and_a_picture(gnn_depth):
         assert read_result(run)["status"] == "finished"
         assert f"--run.name {name}" in answer.out
     assert (folder / "gradients.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_demo_leaves_the_one_before_as_it_is(gnn_depth, monkeypatch):
-    def interrupted(*_: object, **__: object):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(demo, "_run", interrupted)
-    assert [gnn_depth("demo", "--output", "out").code for _ in range(2)] == [130, 130]
-    assert len(list(Path("out").iterdir())) == 2
-
-
-def test_a_folder_that_cannot_be_made_is_refused(refused):
-    Path("file").touch()
-    assert "file/x" in refused("demo", "--output", "file/x")

@@ -90,10 +90,12 @@ def test_an_error_in_a_file_is_answered_with_file_and_line(refused, text, line, 
     assert message in answer
 
 
-def test_an_unknown_command_is_answered_with_all_commands(refused):
+def test_an_unknown_command_kind_or_part_is_answered_with_the_nearest(refused):
     assert "predict" in refused()
     assert "Did you mean 'fit'?" in refused("fti")
     assert "unknown command '--config'" in refused("--config", "a.yaml", "fit")
+    assert "'nrm'. Did you mean 'norm'?" in refused("list", "nrm")
+    assert "'pari'. Did you mean 'pair'?" in refused("fit", "--model.norm.help", "pari")
 
 
 def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused):

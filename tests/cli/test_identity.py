@@ -18,7 +18,7 @@ def known():
 
     def of(*words):
         config = resolver.resolve(read_arguments([f"--config={json.dumps(BASE)}", *words]))
-        return identity(config, resolver.data_of(config)[0])
+        return identity(config, resolver.check(config)[0])
 
     return of
 

@@ -69,17 +69,6 @@ def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the
     assert json.loads(written, object_hook=catalogue._read) == parts
 
 
-@pytest.mark.parametrize(
-    ("words", "nearest"),
-    [
-        (["list", "nrm"], "'nrm'. Did you mean 'norm'?"),
-        (["fit", "--model.norm.help", "pari"], "'pari'. Did you mean 'pair'?"),
-    ],
-)
-def test_a_wrong_name_is_answered_with_the_nearest(refused, words, nearest):
-    assert nearest in refused(*words)
-
-
 class TestCache:
     """The cache on disk; nothing is imported here, `build` only counts how often it would be."""
 

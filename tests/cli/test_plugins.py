@@ -109,6 +109,16 @@ def test_plugins_of_configs_and_command_line_add_up_each_imported_once(
     assert [norm["name"] for norm in resolved["model"]["norm"]] == ["shrink", "other", "module"]
 
 
+def test_a_class_that_is_defined_again_replaces_itself_in_its_kind_alone(plugin):
+    registry.register("layer", "shrink")(torch.nn.Identity)
+    registry.load_plugin(str(plugin))
+    before = registry.get("norm", "shrink")
+    del sys.modules["plug_shrink"]
+    registry.load_plugin(str(plugin))
+    assert registry.get("norm", "Shrink") is not before
+    assert registry.get("layer", "shrink") is torch.nn.Identity
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [

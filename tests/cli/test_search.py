@@ -119,5 +119,6 @@ def test_a_metric_of_which_less_is_better_is_searched_for_the_least(grid):  # no
     base = yaml.safe_load(Path("base.yaml").read_text())
     words = ["--config", json.dumps(base), "--model.best_metric", "loss"]
     resolver = Resolver([])
-    assert resolver.objective(resolver.resolve(read_arguments(words))) == ("val/loss", True)
-    assert resolver.objective(resolver.resolve(read_arguments(words[:2]))) == ("val/acc", False)
+    for flags, least in ((words, ("loss", True)), (words[:2], ("acc", False))):
+        _, task = resolver.check(resolver.resolve(read_arguments(flags)))
+        assert (task.best, task.lower_is_better) == least

@@ -102,7 +102,7 @@ def test_of_options_and_sections_that_set_the_same_the_later_one_wins(refused, g
     axes = {"depth": {"model.num_layers": [2, 3], "model.norm": ["batch", "layer"]}}
     late = {"model": {"norm": {"name": "pair", "scale": 3}}}
     name = grid(axes=axes, rules=[{"when": {"depth": [3, 2]}, "set": late}])
-    plan = plan_of(name, load_grid(name), read_arguments([]), "runs")
+    plan = plan_of(load_grid(name), read_arguments([]), "runs")
     assert [run.config["model"]["norm"] for run in plan.runs] == [
         [{"name": "pair", "scale": 3}]
     ] * 2

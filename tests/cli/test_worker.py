@@ -29,7 +29,7 @@ def job(tmp_path):
     def make(*overrides):
         arguments = read_arguments(list(overrides))
         file = str(tmp_path / "grid.yaml")
-        (run,) = plan_of(file, load_grid(file), arguments, str(root)).runs
+        (run,) = plan_of(load_grid(file), arguments, str(root)).runs
         return Store(root, "grid"), run, train_job
 
     return make

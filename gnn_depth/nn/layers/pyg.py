@@ -4,9 +4,9 @@ import inspect
 from functools import partial
 from typing import Any
 
-import torch_geometric.nn.conv
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
+from torch_geometric.nn import conv as CONVS
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.parts import DenseInputs, Layer, Outputs
@@ -15,6 +15,10 @@ from gnn_depth.registry import imported, register, unknown
 
 # Arguments that the stack gives.
 OF_THE_STACK = ("in_channels", "out_channels", "channels")
+
+
+def _is_conv(cls: Any) -> bool:
+    return isinstance(cls, type) and issubclass(cls, MessagePassing) and cls is not MessagePassing
 
 
 @register("layer", "pyg")
@@ -43,6 +47,9 @@ class PyGConv(Layer):
         ValueError: There is no such convolution or option, a required option is missing, or its
             ``forward`` needs more than features and ``edge_index``.
     """
+
+    #: The convolutions that can be named.
+    names = tuple(name for name in CONVS.__all__ if _is_conv(getattr(CONVS, name)))
 
     def __init__(
         self,
@@ -116,16 +123,10 @@ class PyGConv(Layer):
 
 def _class(conv: str) -> type[nn.Module]:
     """The class of a name or an import path."""
-    library = torch_geometric.nn.conv
-    names = [name for name in library.__all__ if _is_conv(getattr(library, name))]
-    cls: Any = imported("conv", conv, library.__name__, names)
+    cls: Any = imported("conv", conv, CONVS.__name__, PyGConv.names)
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ValueError(f"conv {conv!r} is not a module: name a class that is a torch.nn.Module.")
     return cls
-
-
-def _is_conv(cls: Any) -> bool:
-    return isinstance(cls, type) and issubclass(cls, MessagePassing) and cls is not MessagePassing
 
 
 def _reads(cls: type[nn.Module], conv: str) -> list[str]:
