@@ -169,15 +169,15 @@ def in_order(labels: Iterable[Labels]) -> tuple[Labels, ...]:
     The first axis decides, then the second, and so on.
     """
     distinct = list(dict.fromkeys(labels))
-    ranks = []  # for each axis, the sort key of each value
+    ranks = []  # for each axis, the place of each value
     for values in zip(*distinct, strict=True):
-        sizes = {value: number(value) for value in values if value != ABSENT}
-        if None in sizes.values():
-            sizes = {value: place for place, value in enumerate(dict.fromkeys(values))}
-        ranks.append(sizes | {ABSENT: math.inf})
+        known = [value for value in dict.fromkeys(values) if value != ABSENT]
+        if None not in map(number, known):
+            known.sort(key=float)
+        ranks.append([*known, ABSENT])
 
-    def places(values: Labels) -> list[float | None]:
-        return [rank[value] for rank, value in zip(ranks, values, strict=True)]
+    def places(values: Labels) -> list[int]:
+        return [rank.index(value) for rank, value in zip(ranks, values, strict=True)]
 
     return tuple(sorted(distinct, key=places))
 

@@ -31,12 +31,8 @@ OURS: dict[str, dict[str, Any]] = {
     "checkpoint": {"checkpoint_every": "sqrt"},
     "reversible": {"reversible": 2},
 }
-PEERS: dict[str, tuple[str, ...]] = {
-    "gat-lip": ("pyg", "pyg-compiled", "pyg-recorded"),
-    "gatv2": ("pyg", "pyg-compiled", "pyg-recorded"),
-    "gcn": ("pyg", "pyg-compiled", "pyg-recorded", "torch.sparse"),
-    "depth": (),
-}
+OF_PYG = ("pyg", "pyg-compiled", "pyg-recorded")
+PEERS = {"gat-lip": OF_PYG, "gatv2": OF_PYG, "gcn": (*OF_PYG, "torch.sparse"), "depth": ()}
 
 
 class Side:

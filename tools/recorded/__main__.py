@@ -426,13 +426,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--make", type=Path, metavar="FILE", help="write a recording")
-    parser.add_argument("--compare", type=Path, metavar="FILE", help="compare with a recording")
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument("--make", type=Path, metavar="FILE", help="write a recording")
+    either.add_argument("--compare", type=Path, metavar="FILE", help="compare with a recording")
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
     parser.add_argument("--rtol", type=float, help="tolerance of floats; by default they are equal")
     options = parser.parse_args()
-    if bool(options.make) == bool(options.compare):
-        parser.error("give --make FILE or --compare FILE.")
     found = record(options.only)
     if options.make:
         write(options.make, found)

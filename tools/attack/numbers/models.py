@@ -18,17 +18,6 @@ NODES, WIDTH = 9, 3
 KINDS = ["separate", "shared", "aliased", "keyword", "tuple", "outputs", "checkpoint", "reentrant"]
 
 
-class Aliased(nn.Module):
-    """Another name for a layer."""
-
-    def __init__(self, conv: nn.Module) -> None:
-        super().__init__()
-        self.conv = conv
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.conv(x, edge_index)
-
-
 class OfTuple(GCNConv):
     """A layer that is called with a tuple of features and edges."""
 
@@ -55,7 +44,7 @@ class Drawn(nn.Module):
         count = 1 if kind == "shared" else draws.randint(2, 4)
         self.convs = nn.ModuleList(make(WIDTH, WIDTH) for _ in range(count))
         if kind == "aliased":
-            self.other = Aliased(self.convs[0])
+            self.other = nn.ModuleList([self.convs[0]])  # another name for a layer
         rounds = draws.randint(2, 3) if kind in ("shared", "aliased") else 1
         self.order = list(range(count)) * rounds
         self.skips = [draws.random() < 0.5 for _ in self.order]
@@ -82,7 +71,7 @@ class Drawn(nn.Module):
         if self.kind == "outputs":
             return conv(x, edge_index)[0]
         if self.kind == "aliased" and place == 0:
-            return self.other(x, edge_index)
+            return self.other[0](x, edge_index)
         if self.kind in ("checkpoint", "reentrant"):
             return checkpoint(conv, x, edge_index, use_reentrant=self.kind == "reentrant")
         return conv(x, edge_index)
@@ -97,8 +86,9 @@ class Data:
         self.x = torch.randn(2, NODES, WIDTH, generator=draws, dtype=torch.float64)
         self.y = torch.randint(2, (2, NODES), generator=draws)
 
-    def loss(self, model: Any, batch: int = 0) -> Tensor:
-        return nn.functional.cross_entropy(model(self.x[batch], self.edges), self.y[batch])
+    def loss(self, model: Any, batch: int = 0, moved: Tensor | float = 0.0) -> Tensor:
+        scores = model(self.x[batch] + moved, self.edges)
+        return nn.functional.cross_entropy(scores, self.y[batch])
 
 
 #: A loop yields, after each forward pass of the loss, the states and what is differentiated.
@@ -142,10 +132,9 @@ def penalty(model: Drawn, data: Data) -> Passes:
 
 def perturbed(model: Drawn, data: Data) -> Passes:
     """Adversarial inputs, by a pass before that is not the loss's."""
-    x = data.x[0].clone().requires_grad_()
-    loss = nn.functional.cross_entropy(model(x, data.edges), data.y[0])
-    (slope,) = torch.autograd.grad(loss, x)
-    loss = nn.functional.cross_entropy(model(data.x[0] + 0.1 * slope.sign(), data.edges), data.y[0])
+    moved = torch.zeros_like(data.x[0], requires_grad=True)
+    (slope,) = torch.autograd.grad(data.loss(model, moved=moved), moved)
+    loss = data.loss(model, moved=0.1 * slope.sign())
     yield model.states, loss
     loss.backward()
 
