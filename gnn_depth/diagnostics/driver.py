@@ -14,13 +14,12 @@ from torch.nn.parameter import is_lazy
 
 from gnn_depth.diagnostics.hooks import entrances, layer_numbers
 from gnn_depth.diagnostics.layer_statistics import (
-    GRADIENT_LIMIT,
     MOMENTS,
     NORMALIZED,
     ZEROS,
-    Around,
     Measure,
     Processes,
+    Rows,
     Statistic,
     edges_of,
     limits_of,
@@ -99,6 +98,13 @@ class LayerDriver:
         self._of_states = _statistics(measures, "states")
         self._of_gradients = _statistics(measures, "gradients")
         self._of_parameters = _statistics(measures, "parameters")
+        every = (*self._of_states, *self._of_gradients)
+        self._needs_limits = any(one.side is not None for one in every)
+        self._needs_graph = self._needs_limits or NORMALIZED in every
+        # Measures without a tag serve findings alone: nothing is noted where they are not known.
+        asked = {measure.statistic for measure in measures if measure.tag}
+        self._sides = {one.side for one in asked} - {None}
+        self._needs_edges = bool(self._sides) or any(one.needs_edges for one in asked)
         self.recorder = StateRecorder(
             model,
             self._inputs,
@@ -320,53 +326,47 @@ class LayerDriver:
     ) -> tuple[Statistics | None, OfGradient | None]:
         """All statistics of the hidden state that a layer is called with, and a function of its
         gradient."""
-        around = self._around(x, arguments)
-        of_state = []
-        for statistic in self._of_states:
-            of_state.append(statistic.compute(x, around))
-        # Not the state itself, which would live as long as the function.
-        of_gradient = replace(around, sources=x.new_empty(0))
-
-        def measure(gradient: Tensor) -> Statistics:
-            return [statistic.compute(gradient, of_gradient) for statistic in self._of_gradients]
-
+        rows = self._rows(x, arguments)
+        of_state = [statistic.compute(rows) for statistic in self._of_states]
         if not self._of_gradients:
             return of_state, None
+        # Not the state itself, which would live as long as the function.
+        rows = replace(rows, x=x.new_empty(0), sources=x.new_empty(0))
+
+        def measure(gradient: Tensor) -> Statistics:
+            of_gradient = replace(rows, x=gradient)
+            return [statistic.compute(of_gradient) for statistic in self._of_gradients]
+
         return of_state, measure
 
-    def _around(self, x: Tensor, arguments: CallArguments) -> Around:
-        """The edges and the graph around a state, as far as they are needed."""
-        around, graph = Around(x), arguments.graph
-        every = (*self._of_states, *self._of_gradients)
-        sides = {statistic.side for statistic in every} - {None}
-        # Measures without a tag serve findings alone: nothing is noted where they are not known.
-        asked = {measure.statistic for measure in self.measures if measure.tag}
-        needs_edges = any(one.needs_edges or one.side is not None for one in asked)
+    def _rows(self, x: Tensor, arguments: CallArguments) -> Rows:
+        """A state, with its edges, graph and limits as far as they are needed."""
+        rows, graph = Rows(x, x), arguments.graph
         layer = self._layers[self._inputs.index(arguments.module)]
-        if not needs_edges and not (sides and hasattr(layer, "limits")):
-            return around
+        has_limits = self._needs_limits and hasattr(layer, "limits")
+        if not self._needs_edges and not has_limits:
+            return rows
         if graph is not None:  # messages may come from nodes of other processes
-            around.sources = graph.fetch(x.detach())
-        around.edges = edges_of(around.sources, arguments, self._edge_index)
-        if around.edges is None:
-            if needs_edges:
+            rows.sources = graph.fetch(x.detach())
+        rows.edges = edges_of(rows.sources, arguments, self._edge_index)
+        if rows.edges is None:
+            if self._needs_edges:
                 self.notes["edges"] = (
                     "layers are called without an edge_index that fits their rows: watch and "
                     "probe take one."
                 )
-            return around
-        if NORMALIZED in every or sides:
-            around.graph = (graph or Graph.of(*around.edges)).whole
-        if around.graph is not None and sides:
-            limits = limits_of(layer, around.graph, around.sources, GRADIENT_LIMIT in asked)
-            around.limits = limits
-            if any(one.side is not None and limits[one.side] is None for one in asked):
+            return rows
+        if self._needs_graph:
+            rows.graph = (graph or Graph.of(*rows.edges)).whole
+        if rows.graph is not None and self._needs_limits:
+            rows.limits = limits_of(layer, rows.graph, rows.sources, 1 in self._sides)
+            if any(rows.limits[side] is None for side in self._sides):
                 self.notes["limit"] = (
                     f"the limit of repeated propagation by {type(layer).__name__} is not known "
                     "(forwards, or backwards) on this graph, or the graph is divided among "
                     "processes: no projection."
                 )
-        return around
+        return rows
 
     # Notes
 

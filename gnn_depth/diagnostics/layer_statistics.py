@@ -6,7 +6,7 @@ Statistics merge over batches and processes; a measure is computed from the merg
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -30,20 +30,27 @@ Edges: TypeAlias = tuple[Tensor, int]  # an edge_index, and the number of nodes 
 
 
 @dataclass
-class Around:
-    """The edges, graph and limits that belong to a state or a gradient.
+class Rows:
+    """A layer's states, or their gradients: a row for each node, and what statistics read beside.
 
     Attributes:
+        x: The rows.
         sources: The states of all nodes that messages come from, of other processes too.
         edges: The edges; None if they are not known.
         graph: The whole graph; None if it is not needed, or not known.
         limits: The directions to which the layer's propagation turns states, and gradients.
     """
 
+    x: Tensor
     sources: Tensor
     edges: Edges | None = None
     graph: Graph | None = None
     limits: tuple[Tensor | None, Tensor | None] = (None, None)
+
+    @cached_property
+    def moments(self) -> RowMoments:
+        """The moments of the rows, computed once."""
+        return RowMoments.of(self.x)
 
 
 @dataclass
@@ -95,7 +102,7 @@ class Statistic:
 
     needs_edges: bool = False
     side: int | None = None
-    compute: Callable[[Tensor, Around], Any]
+    compute: Callable[[Rows], Any]
     merge: Callable[[Sequence[Any], torch.device | str], Any]
     gather: Callable[[Sequence[Any], Processes], Any]
 
@@ -103,15 +110,13 @@ class Statistic:
 class Moments(Statistic):
     """Row moments."""
 
-    def compute(self, x: Tensor, around: Around) -> RowMoments:
-        return RowMoments.of(x)
+    def compute(self, rows: Rows) -> RowMoments:
+        return rows.moments
 
     def merge(self, parts: Sequence[RowMoments], device: torch.device | str) -> RowMoments:
         if not parts:
             return RowMoments.empty(0, device)
-        if len(parts) == 1:
-            return parts[0]
-        return RowMoments.stack(parts).merged()
+        return RowMoments.merge(parts)
 
     def gather(self, layers: Sequence[RowMoments], processes: Processes) -> RowMoments:
         moments = RowMoments.stack(layers)
@@ -128,20 +133,20 @@ class Totals(Statistic):
 
     def __init__(
         self,
-        totals: Callable[[Tensor, Any], tuple[Tensor, Tensor | int]],
+        totals: Callable[[Rows], tuple[Tensor, Tensor | int]],
         needs_edges: bool = False,
         side: int | None = None,
     ) -> None:
         self._totals = totals
         self.needs_edges, self.side = needs_edges, side
 
-    def compute(self, x: Tensor, around: Around) -> Float[Tensor, "2"]:
-        both = x.new_full((2,), torch.nan, dtype=torch.float64)
-        if self.needs_edges and around.edges is None:
+    def compute(self, rows: Rows) -> Float[Tensor, "2"]:
+        both = rows.x.new_full((2,), torch.nan, dtype=torch.float64)
+        if self.needs_edges and rows.edges is None:
             return both
-        if self.side is not None and around.limits[self.side] is None:
+        if self.side is not None and rows.limits[self.side] is None:
             return both
-        both[0], both[1] = self._totals(x, around)
+        both[0], both[1] = self._totals(rows)
         return both
 
     def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Float[Tensor, "2"]:
@@ -159,9 +164,9 @@ class Totals(Statistic):
 class Triangles(Statistic):
     """A triangular matrix with the same singular values."""
 
-    def compute(self, x: Tensor, around: Around) -> Tensor:
-        rows = x.flatten(0, -2) if x.ndim > 1 else x[:, None]
-        return pure.triangle(rows)
+    def compute(self, rows: Rows) -> Tensor:
+        x = rows.x
+        return pure.triangle(x.flatten(0, -2) if x.ndim > 1 else x[:, None])
 
     def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Tensor:
         if not parts:
@@ -187,32 +192,30 @@ class Triangles(Statistic):
         return found
 
 
-def _energy(x: Tensor, around: Around) -> tuple[Tensor, int]:
-    assert around.edges is not None
-    edge_index, count = around.edges
-    return pure.total_squared_difference(around.sources, edge_index), count
+def _energy(rows: Rows) -> tuple[Tensor, int]:
+    assert rows.edges is not None
+    edge_index, count = rows.edges
+    return pure.total_squared_difference(rows.sources, edge_index), count
 
 
-def _normalized(x: Tensor, around: Around) -> tuple[Tensor, Tensor]:
-    assert around.edges is not None
-    assert around.graph is not None
-    edge_index, count = around.edges
-    graph = around.graph
+def _normalized(rows: Rows) -> tuple[Tensor, Tensor]:
+    assert rows.edges is not None
+    assert rows.graph is not None
+    (edge_index, count), graph, sources = rows.edges, rows.graph, rows.sources
     degree = graph.once(
         "proper_degree", lambda: pure.proper_degree(graph.edge_index, graph.num_nodes)
     )
-    degree = graph.fetch(degree)[: len(around.sources)]
-    scaled = around.sources.double() / (1 + degree).sqrt().unsqueeze(1)
-    return pure.total_squared_difference(scaled, edge_index) / 2, sum_of_squares(x[:count])
+    degree = graph.fetch(degree)[: len(sources)]
+    return pure.total_normalized(sources, edge_index, degree), sum_of_squares(rows.x[:count])
 
 
-def _distance(x: Tensor, around: Around) -> tuple[Tensor, Tensor]:
-    assert around.edges is not None
-    return pure.total_average_distance(around.sources, around.edges[0])
+def _distance(rows: Rows) -> tuple[Tensor, Tensor]:
+    assert rows.edges is not None
+    return pure.total_average_distance(rows.sources, rows.edges[0])
 
 
-def _from_limit(side: int, x: Tensor, around: Around) -> tuple[Tensor, Tensor]:
-    graph, direction = around.graph, around.limits[side]
+def _from_limit(side: int, rows: Rows) -> tuple[Tensor, Tensor]:
+    graph, direction, x = rows.graph, rows.limits[side], rows.x
     assert graph is not None
     assert direction is not None
     # Of layers like GCN it is the same in every layer and step.
@@ -220,14 +223,13 @@ def _from_limit(side: int, x: Tensor, around: Around) -> tuple[Tensor, Tensor]:
     if not last or not torch.equal(last["direction"], direction):
         parts = pure.Directions(direction[: len(x)], components(graph)[: len(x)])
         last.update(direction=direction, parts=parts)
-    distance: tuple[Tensor, Tensor] = last["parts"].distance(x)
-    return distance
+    square = rows.moments.total
+    return last["parts"].distance(x, square), square
 
 
-def _floor(side: int, x: Tensor, around: Around) -> tuple[Tensor, int]:
+def _floor(side: int, rows: Rows) -> tuple[Tensor, Tensor]:
     # mu / norm is the distance from the constant, which is as far from the limit.
-    distance, _ = _from_limit(side, x.new_ones(len(x), 1), around)
-    return distance, len(x)
+    return _from_limit(side, replace(rows, x=rows.x.new_ones(len(rows.x), 1)))
 
 
 def components(graph: Graph, connection: Literal["weak", "strong"] = "weak") -> Tensor:
@@ -307,12 +309,12 @@ def _stationary(propagation: tuple[Graph, Tensor] | None) -> Tensor | None:
     return torch.from_numpy(found).to(graph.device)
 
 
-def _zeros(x: Tensor, around: Around) -> tuple[Tensor, int]:
-    return (x == 0).sum(), x.numel()
+def _zeros(rows: Rows) -> tuple[Tensor, int]:
+    return (rows.x == 0).sum(), rows.x.numel()
 
 
-def _squares(x: Tensor, around: Around) -> tuple[Tensor, int]:
-    return sum_of_squares(x), x.numel()
+def _squares(rows: Rows) -> tuple[Tensor, int]:
+    return sum_of_squares(rows.x), rows.x.numel()
 
 
 MOMENTS, TRIANGLES = Moments(), Triangles()
@@ -601,11 +603,11 @@ def add_measure(
         )
 
     def add(function: Totalled) -> Totalled:
-        def totals(x: Tensor, around: Around) -> tuple[Tensor, Tensor | int]:
+        def totals(rows: Rows) -> tuple[Tensor, Tensor | int]:
             if not edges:
-                return function(x)
-            assert around.edges is not None
-            return function(around.sources, around.edges[0])
+                return function(rows.x)
+            assert rows.edges is not None
+            return function(rows.sources, rows.edges[0])
 
         tag = f"{name}/log10" if log10 else f"{name}/value"
         statistic = Totals(totals, needs_edges=edges)
@@ -662,7 +664,7 @@ def of_parameter_gradients(module: nn.Module, statistic: Statistic) -> Any:
             gradient = torch.view_as_real(gradient)
         if statistic is MOMENTS:
             gradient = gradient.flatten()
-        parts.append(statistic.compute(gradient.detach(), Around(gradient)))
+        parts.append(statistic.compute(Rows(gradient.detach(), gradient)))
     return statistic.merge(parts, device)
 
 
@@ -670,28 +672,31 @@ def edges_of(
     x: Tensor, arguments: CallArguments, given: Tensor | Graph | None = None
 ) -> Edges | None:
     """The given edges, or those that a layer was called with; None if none fit its rows."""
+    items: list[Any] = arguments.others
     if given is not None:
-        items: list[Any] = [given]
+        items = [given]
     elif arguments.has_several_states:  # edges from sources to targets, which are other rows
         return None
-    else:
-        items = arguments.others
+    if x.ndim != 2:
+        return None
     for item in items:
-        edges = _edges(item)
-        if edges is None or x.ndim != 2:
-            continue
-        highest = int(edges.max()) if edges.numel() else -1
-        if highest < len(x):  # else it is an index of other things, such as of pairs to classify
+        if isinstance(item, Graph):
             # A process that has a part of a graph reads rows of nodes that are not its own.
-            targets = item.num_nodes if isinstance(item, Graph) else len(x)
+            edges, sources, targets = item.edge_index, item.num_sources, item.num_nodes
+        else:
+            edges = _edges(item)
+            if edges is None:
+                continue
+            sources, targets = 0, len(x)
+            if edges.numel():
+                sources = int(edges.max()) + 1
+        if sources <= len(x):  # else it is an index of other things, such as of pairs to classify
             return edges, targets
     return None
 
 
 def _edges(item: Any) -> Tensor | None:
-    """The ``edge_index`` of a graph, or of a sparse adjacency matrix whose rows are targets."""
-    if isinstance(item, Graph):
-        return item.edge_index
+    """An ``edge_index``, or that of a sparse adjacency matrix whose rows are targets."""
     if hasattr(item, "sparse_sizes"):  # torch_sparse.SparseTensor
         row, column, _ = item.coo()
         return torch.stack([column, row])

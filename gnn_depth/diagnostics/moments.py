@@ -54,6 +54,11 @@ class RowMoments:
         r"""The sum of squares of the scaled rows, :math:`\|X / s\|_F^2 = c + N \|m\|^2`."""
         return self.centred + self.count * self.mean.square().sum(-1)
 
+    @property
+    def total(self) -> Float[Tensor, "*layers"]:
+        r"""The sum of squares of the rows, :math:`\|X\|_F^2`."""
+        return self.square * self.scale.square()
+
     @classmethod
     def of(cls, x: Float[Tensor, "*_"]) -> "RowMoments":
         """The moments of a tensor's rows, of any floating-point type, without waiting for its
@@ -113,6 +118,11 @@ class RowMoments:
         wide = [vars(one.widened(width)).values() for one in moments]
         return cls(*map(torch.stack, zip(*wide, strict=True)))
 
+    @classmethod
+    def merge(cls, parts: Sequence["RowMoments"]) -> "RowMoments":
+        """The moments of the rows of one or more parts."""
+        return parts[0] if len(parts) == 1 else cls.stack(parts).merged()
+
     def widened(self, channels: int) -> "RowMoments":
         """The same, with columns of zeros added up to a width."""
         lacking = channels - self.mean.shape[-1]
@@ -166,7 +176,7 @@ def _in_float32(rows: Tensor) -> RowMoments | None:
     count, channels = rows.shape
     if count * channels < FEWEST_NUMBERS or channels < FEWEST_COLUMNS:
         return None
-    counts, means, centred = [], [], []
+    parts = []
     # Parts of nearly equal size, rather than a short last one.
     for part in rows.tensor_split(-(-count // MOST_ROWS)):
         # Mean and variance of every column in one call.
@@ -174,14 +184,9 @@ def _in_float32(rows: Tensor) -> RowMoments | None:
         variance = sum(variances.tolist())
         if not LOW < variance < HIGH or variance < NEARLY_EQUAL * mean.dot(mean).item():
             return None
-        counts.append(len(part))
-        means.append(mean)
-        centred.append(len(part) * variance)
-    numbers = torch.tensor([counts, centred, [1.0] * len(counts)], dtype=torch.float64)
-    found = RowMoments(numbers[0], torch.stack(means).double(), numbers[1], numbers[2])
-    if len(counts) > 1:
-        return found.merged()
-    return RowMoments(*(field[0] for field in vars(found).values()))
+        numbers = torch.tensor([len(part), len(part) * variance, 1.0], dtype=torch.float64)
+        parts.append(RowMoments(numbers[0], mean.double(), numbers[1], numbers[2]))
+    return RowMoments.merge(parts)
 
 
 def sum_of_squares(x: Float[Tensor, "*_"]) -> Float[Tensor, ""]:

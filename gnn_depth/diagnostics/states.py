@@ -257,7 +257,9 @@ class StateRecorder:
         training_only: bool = False,
     ) -> None:
         self._root, self._training_only = root, training_only
-        self._inputs, self._layers = set(inputs), set(layers)
+        self._inputs = set(inputs)
+        # A block without hooks on its layer may compute both at once.
+        self._layers = set(layers) if keeps_calls else set()
         self._layer_of = dict(zip(inputs, layers, strict=True))
         # A forward pass is the outermost call of one of these. The step of a LightningModule calls
         # a model inside it, not the module itself.
@@ -294,7 +296,7 @@ class StateRecorder:
             self._attached.enter_context(copied_without_hooks(module, StateRecorder))
             handle = module.register_forward_pre_hook(self._enter, with_kwargs=True)
             self._attached.callback(handle.remove)
-            if module in self._roots or (self._keeps_calls and module in self._layers):
+            if module in self._roots or module in self._layers:
                 handle = module.register_forward_hook(self._leave, always_call=True)
                 self._attached.callback(handle.remove)
         self._attached.enter_context(uncompiled())
@@ -336,9 +338,7 @@ class StateRecorder:
             self._depth -= 1
             self._is_over = self._is_over or self._depth == 0
             self.passes.notice_new()
-        if not self._keeps_calls or module not in self._layers:
-            return
-        if self.passes.is_paused or in_backward():
+        if module not in self._layers or self.passes.is_paused or in_backward():
             return
         call = self._open.pop(module, None)
         first = first_output(out)
@@ -364,7 +364,7 @@ class StateRecorder:
                 self.unreadable.add(module)
             else:
                 self._measure(call, x, arguments)
-        if self._keeps_calls and module in self._layers and x is not None:
+        if module in self._layers and x is not None:
             # The call of its block, which is noted already, or the one noted above.
             of_layer = self._open.get(module)
             if of_layer is not None and of_layer.recorded is None:
