@@ -145,32 +145,27 @@ class LayerDriver:
     def calls_by_column(self) -> list[list[Call]]:
         """The calls of each column in the forward passes of the loss."""
         passes = self.recorder.counted()
-        if self._by_call and not self._is_by_call and any(map(_repeats, passes)):
-            self._is_by_call = True
-            self._columns = []  # _columns_of adds one for each call
-        columns = list(map(self._columns_of, passes))
+        if self._by_call and not self._is_by_call:
+            self._is_by_call = any(
+                len({call.module for call in calls}) < len(calls) for calls in passes
+            )
+            if self._is_by_call:
+                self._columns = []  # one is added for each call
         found: list[list[Call]] = [[] for _ in self._columns]
-        for of_pass, calls in zip(columns, passes, strict=True):
-            for column, call in zip(of_pass, calls, strict=True):
+        for calls in passes:
+            seen = dict.fromkeys(self._places, 0)
+            for column, call in enumerate(calls):
+                places = self._places[call.module]
+                # A module that is called more often than it has names begins again at its first.
+                place = places[seen[call.module] % len(places)]
+                seen[call.module] += 1
+                if not self._is_by_call:
+                    column = self._columns.index(place)
+                elif column == len(found):
+                    self._columns.append(place)
+                    found.append([])
                 found[column].append(call)
         return found
-
-    def _columns_of(self, calls: list[Call]) -> list[int]:
-        """The column of each call in a forward pass; new calls get new columns."""
-        seen = dict.fromkeys(self._places, 0)
-        columns = []
-        for number, call in enumerate(calls):
-            places = self._places[call.module]
-            # A module that is called more often than it has names begins again at its first.
-            place = places[seen[call.module] % len(places)]
-            seen[call.module] += 1
-            if not self._is_by_call:
-                columns.append(self._columns.index(place))
-                continue
-            columns.append(number)
-            if number == len(self._columns):
-                self._columns.append(place)
-        return columns
 
     # A step
 
@@ -448,9 +443,3 @@ class LayerDriver:
 def _statistics(measures: Sequence[Measure], reads: str) -> list[Statistic]:
     """The statistics of states, gradients or parameters that some measures need."""
     return list(dict.fromkeys(each.statistic for each in measures if each.reads == reads))
-
-
-def _repeats(calls: list[Call]) -> bool:
-    """True if a layer is called more than once in a forward pass."""
-    modules = [call.module for call in calls]
-    return len(set(modules)) < len(modules)

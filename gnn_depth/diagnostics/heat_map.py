@@ -19,8 +19,10 @@ def heat_map(measured: MeasureValues, recent: int | None = None) -> "Figure":
     """Draw a measure over steps and layers, with axes and a colour bar, as a Matplotlib figure that
     is independent of pyplot.
 
-    Colours span the range of the values; a measure around zero goes from blue over white, which is
-    zero, to red. The logarithm of an exact zero is black and a value that is not finite is grey.
+    Colours span the range of the values, up to three interquartile ranges from the quartiles: a
+    layer far beyond the others does not hide them, and arrows of the colour bar stand for it. A
+    measure around zero goes from blue over white, which is zero, to red. The logarithm of an exact
+    zero is black and a value that is not finite is grey.
     Where several steps share a column, its colour is that of their mean, and grey if any of them is
     not finite.
 
@@ -30,6 +32,7 @@ def heat_map(measured: MeasureValues, recent: int | None = None) -> "Figure":
     """
     # Slow to import, and few commands draw.
     from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -41,6 +44,11 @@ def heat_map(measured: MeasureValues, recent: int | None = None) -> "Figure":
     spanned = cells
     if recent:
         spanned = measured.values[-recent:]
+    finite = spanned[np.isfinite(spanned)]
+    if len(finite):
+        first, third = np.percentile(finite, (25, 75))
+        if first < third:
+            spanned = finite.clip(4 * first - 3 * third, 4 * third - 3 * first)
     name, low, high = colour_scale(spanned, measured.around_zero)
     lost, zero = lost_and_zero(cells, measured.log10)
     # A zero is drawn as something below the scale.
@@ -55,7 +63,10 @@ def heat_map(measured: MeasureValues, recent: int | None = None) -> "Figure":
         vmin=low,
         vmax=high,
     )
-    bar = figure.colorbar(mesh)
+    is_clipped = np.isfinite(cells) & (cells != cells.clip(low, high))
+    # Not of the mesh, whose colour below the scale is that of zeros.
+    colours = ScalarMappable(mesh.norm, name)
+    bar = figure.colorbar(colours, ax=axes, extend="both" if is_clipped.any() else "neither")
     for where, colour, label in ((lost, LOST, "not finite, or missing"), (zero, ZERO, "exactly 0")):
         if where.any():
             axes.scatter([], [], marker="s", color=colour, label=label)

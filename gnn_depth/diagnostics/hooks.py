@@ -6,10 +6,8 @@ versions in ``passes.py``.
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -187,37 +185,3 @@ def at_end_of_backward(function: Callable[[], None]) -> None:
     # The engine has no public callback. The inner one comes after those that others queue.
     queue = torch.autograd.Variable._execution_engine.queue_callback
     queue(lambda: queue(function))
-
-
-@contextmanager
-def copied_without_hooks(module: nn.Module, owner: type) -> Iterator[None]:
-    """Inside the context, copies and pickles of a module leave out the hooks that are methods of a
-    class."""
-    # Copy and pickle look it up on an instance too.
-    module.__dict__["__reduce_ex__"] = partial(_reduce_without_hooks, module, owner)
-    try:
-        yield
-    finally:
-        if not _hooks_of(owner, module._forward_pre_hooks):  # else another recorder is there
-            module.__dict__.pop("__reduce_ex__", None)
-
-
-def _hooks_of(owner: type, hooks: Any) -> list[Any]:
-    return [key for key, hook in hooks.items() if isinstance(getattr(hook, "__self__", 0), owner)]
-
-
-def _reduce_without_hooks(module: nn.Module, owner: type, protocol: int) -> tuple[Any, ...]:
-    reduced: Any = type(module).__reduce_ex__(module, protocol)
-    make, arguments, state, *rest = reduced
-    state = dict(state)  # a shallow copy: the module itself keeps its hooks
-    state.pop("__reduce_ex__", None)
-    for table in ("_forward_pre_hooks", "_forward_hooks"):
-        ours = _hooks_of(owner, state[table])
-        # PyTorch notes in tables of their own which hooks take keywords, or run after errors.
-        for of_hooks in (table, f"{table}_with_kwargs", f"{table}_always_called"):
-            if of_hooks in state:
-                kept = state[of_hooks].copy()
-                for key in ours:
-                    kept.pop(key, None)
-                state[of_hooks] = kept
-    return make, arguments, state, *rest

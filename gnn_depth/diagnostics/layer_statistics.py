@@ -128,17 +128,13 @@ class Moments(Statistic):
         return replace(moments, scale=torch.where(moments.count > 0, moments.scale, torch.nan))
 
 
+@dataclass(eq=False)
 class Totals(Statistic):
     """A numerator and a denominator, which are both sums over nodes."""
 
-    def __init__(
-        self,
-        totals: Callable[[Rows], tuple[Tensor, Tensor | int]],
-        needs_edges: bool = False,
-        side: int | None = None,
-    ) -> None:
-        self._totals = totals
-        self.needs_edges, self.side = needs_edges, side
+    totals: Callable[[Rows], tuple[Tensor, Tensor | int]]
+    needs_edges: bool = False
+    side: int | None = None
 
     def compute(self, rows: Rows) -> Float[Tensor, "2"]:
         both = rows.x.new_full((2,), torch.nan, dtype=torch.float64)
@@ -146,7 +142,7 @@ class Totals(Statistic):
             return both
         if self.side is not None and rows.limits[self.side] is None:
             return both
-        both[0], both[1] = self._totals(rows)
+        both[0], both[1] = self.totals(rows)
         return both
 
     def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Float[Tensor, "2"]:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.diagnostics.layer_statistics import Measure
-from gnn_depth.diagnostics.loggers import log_curves, log_heat_maps, log_layout, with_content
+from gnn_depth.diagnostics.loggers import log_curves, log_heat_maps
 from gnn_depth.measurements import MeasureValues, save_values
 
 ROWS, SECONDS = 50, 2.0  # steps, or time, after which a block moves to the host
@@ -32,26 +32,25 @@ class StepValues:
     ) -> None:
         self.measures = measures
         self.steps = list(steps)
-        self._rows = list(rows)  # tensors first, and arrays once they are on the host
-        self._moved, self._since = len(self._rows), time.monotonic()
+        self._rows: list[np.ndarray] = list(rows)
+        self._new: list[Tensor] = []  # not on the host yet
+        self._since = time.monotonic()
 
     def add(self, step: int, values: Float[Tensor, "measures layers *neurons"]) -> bool:
         """Add the values of a step, not their logarithms; True if a block is full."""
         self.steps.append(step)
-        self._rows.append(values)
-        is_late = time.monotonic() - self._since > SECONDS
-        return is_late or len(self._rows) - self._moved > ROWS
+        self._new.append(values)
+        return len(self._new) > ROWS or time.monotonic() - self._since > SECONDS
 
     def rows(
         self, layers: int, first: int = 0
     ) -> Float[np.ndarray, "steps measures layers *neurons"]:
         """The values of all steps from a place on; NaN where a step has fewer layers."""
-        if len(self._rows) > self._moved:
-            new: Any = self._rows[self._moved :]
-            if len({row.shape for row in new}) == 1:
-                new = torch.stack(new).cpu()  # the one wait for the device
-            self._rows[self._moved :] = [row.cpu().numpy() for row in new]
-        self._moved, self._since = len(self._rows), time.monotonic()
+        new: Any = self._new
+        if len({row.shape for row in new}) == 1:
+            new = torch.stack(new).cpu()  # the one wait for the device
+        self._rows += [row.cpu().numpy() for row in new]
+        self._new, self._since = [], time.monotonic()
         chosen = self._rows[first:]
         if not chosen:
             return np.empty((0, len(self.measures), layers))
@@ -98,7 +97,6 @@ class MeasureLog:
         self._values = StepValues(self.measures)
         self._saved = time.monotonic()
         self._passed = self._drawn = 0  # steps whose curves and pictures the loggers have
-        self._laid_out = False
 
     @property
     def last_step(self) -> int | None:
@@ -117,7 +115,6 @@ class MeasureLog:
     def close(self, trainer: L.Trainer) -> None:
         """Pass on all remaining values."""
         self._show(trainer)
-        self._lay_out(trainer)  # once more: now it is known which measures have values
         self._save(trainer, growth=1)
 
     def measurements(self) -> list[MeasureValues]:
@@ -140,21 +137,7 @@ class MeasureLog:
         """Give the loggers the curves of the new steps."""
         new = self._values.measurements(self.layers, self._passed)
         self._passed = len(self._values.steps)
-        if not self._laid_out:
-            self._lay_out(trainer)
-        self._laid_out = True
         log_curves(trainer.loggers, self.measures, new)
-
-    def _lay_out(self, trainer: L.Trainer) -> None:
-        """Order TensorBoard's charts of all logs: a layout replaces the one before it, so the first
-        log writes it."""
-        logs = _logs(trainer)
-        if not trainer.is_global_zero or self not in logs[:1]:
-            return
-        measures: list[Measure] = []
-        for log in logs:
-            measures += [measure for measure, _ in with_content(log.measures, log.measurements())]
-        log_layout(trainer.loggers, measures)
 
     def _save(self, trainer: L.Trainer, growth: float) -> None:
         """Write the arrays, and draw them if they have grown by this factor since the last time."""
@@ -164,18 +147,16 @@ class MeasureLog:
             measured = self.measurements()
             _save_arrays(trainer, measured)
             if count > self._drawn and count >= growth * self._drawn:
-                together = [measure for log in _logs(trainer) for measure in log.measures]
+                owners = [getattr(each, "measure_log", None) for each in trainer.callbacks]  # type: ignore[attr-defined]
+                together: list[tuple[Measure, MeasureValues]] = []
+                for log in owners:
+                    if isinstance(log, MeasureLog):
+                        together += zip(log.measures, log.measurements(), strict=True)
                 log_heat_maps(trainer.loggers, self.measures, measured, together)
                 self._drawn = count
         self._saved = time.monotonic()
         # All values are written anew each time, so a long training writes less often.
         self._wait = max(SAVE_SECONDS, (self._saved - start) / SAVE_SHARE)
-
-
-def _logs(trainer: L.Trainer) -> list[MeasureLog]:
-    """The logs of all callbacks."""
-    owners = [getattr(each, "measure_log", None) for each in trainer.callbacks]  # type: ignore[attr-defined]
-    return [log for log in owners if isinstance(log, MeasureLog)]
 
 
 def _save_arrays(trainer: L.Trainer, measured: Sequence[MeasureValues]) -> None:

@@ -2,7 +2,7 @@
 TensorBoard's layout."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,18 +46,15 @@ def shown_first(measures: Iterable[Measure]) -> set[str]:
     return found
 
 
-def with_content(
-    measures: Sequence[Measure], measured: Sequence[MeasureValues]
-) -> Iterator[tuple[Measure, MeasureValues]]:
-    """The measures that loggers show, without those that have no value in most layers."""
-    for measure, one in zip(measures, measured, strict=True):
-        if measure.shown and 2 * _defined(one).sum() >= len(one.layers):
-            yield measure, one
+def _known(one: MeasureValues) -> int:
+    """The number of layers that have a value in some step; of all layers before the first step."""
+    is_known = ~np.isnan(one.values).all(0) | (len(one.steps) == 0)
+    return int(is_known.sum())
 
 
-def _defined(one: MeasureValues) -> np.ndarray:
-    """A mask of the layers that have a value in some step; of all layers before the first step."""
-    return ~np.isnan(one.values).all(0) | (len(one.steps) == 0)
+def _has_curves(measure: Measure, one: MeasureValues) -> bool:
+    """True if loggers show a measure, and half of the layers have values."""
+    return measure.shown and 2 * _known(one) >= len(one.layers)
 
 
 def log_curves(
@@ -65,7 +62,8 @@ def log_curves(
 ) -> None:
     """Log the curves of measures in some steps; a :class:`CSVLogger` gets none, because each curve
     would be a column."""
-    shown = list(with_content(measures, measured))
+    pairs = zip(measures, measured, strict=True)
+    shown = [pair for pair in pairs if _has_curves(*pair)]
     for logger in loggers:
         if isinstance(logger, CSVLogger) or not shown:
             continue
@@ -107,14 +105,15 @@ def log_heat_maps(
     loggers: Iterable[Logger],
     measures: Sequence[Measure],
     measured: Sequence[MeasureValues],
-    together: Sequence[Measure] = (),
+    together: Sequence[tuple[Measure, MeasureValues]] = (),
 ) -> None:
     """Log the heat map of each measure as ``heat_map/TAG`` at its last step, to all loggers that
     take pictures.
 
     In TensorBoard they stand behind the curves of the training: those of :func:`shown_first` as
     ``~heat_map/TAG``, others as ``~heat_map_more/TAG``, and a line of text for each measure that
-    has no value in most layers. ``together`` are all measures of the training, if there are more.
+    has no value in most layers. ``together`` are all measures of the training, in whose order
+    TensorBoard then shows their charts.
     """
     writers: list[Any] = []
     for logger in loggers:
@@ -122,28 +121,33 @@ def log_heat_maps(
             writers.append(logger)
     if not writers:  # drawing takes time
         return
-    first = shown_first(together or measures)
-    for measure, one in with_content(measures, measured):
-        if not one.values.size:  # from layer to layer, of one layer
+    first = shown_first([measure for measure, _ in together] or measures)
+    for measure, one in zip(measures, measured, strict=True):
+        if not measure.shown or not one.values.size:  # from layer to layer, of one layer
             continue
-        name, picture, step = f"heat_map/{measure.tag}", pixels(heat_map(one)), int(one.steps[-1])
+        name, step, tag = f"heat_map/{measure.tag}", int(one.steps[-1]), measure.tag
+        text, picture = "", None
+        if _has_curves(measure, one):
+            picture = pixels(heat_map(one))
+        else:
+            count = f"{_known(one)} of {len(one.layers)}"
+            text = f"{one.name} ({one.unit}) has no picture: {count} layers have values."
         group = "~heat_map" if measure.name in first else "~heat_map_more"
         for logger in writers:
-            if isinstance(logger, TensorBoardLogger):
-                tag = f"{group}/{measure.tag}"
-                logger.experiment.add_image(tag, picture, step, dataformats="HWC")
+            if isinstance(logger, TensorBoardLogger) and text:
+                logger.experiment.add_text(f"no_picture/{tag}", text, step)
+            elif text:
+                continue
+            elif isinstance(logger, TensorBoardLogger):
+                logger.experiment.add_image(f"{group}/{tag}", picture, step, dataformats="HWC")
             elif isinstance(logger, MLFlowLogger):
                 logger.experiment.log_image(logger.run_id, picture, key=name, step=step)
             else:  # W&B, and loggers with the same method
                 logger.log_image(name, [picture], step)
-    for measure, one in zip(measures, measured, strict=True):
-        count, of = int(_defined(one).sum()), len(one.layers)
-        if not measure.shown or 2 * count >= of:
-            continue
-        text = f"{one.name} ({one.unit}) has no picture: {count} of {of} layers have values."
-        for logger in writers:
-            if isinstance(logger, TensorBoardLogger):
-                logger.experiment.add_text(f"no_picture/{measure.tag}", text, int(one.steps[-1]))
+    for logger in writers:
+        if isinstance(logger, TensorBoardLogger) and together:
+            shown = [measure for measure, one in together if _has_curves(measure, one)]
+            logger.experiment.add_custom_scalars(_layout(shown))
 
 
 def log_findings(
@@ -171,8 +175,8 @@ def log_findings(
                 experiment.summary.update({f"{source}/{kind}": dict(finding)})
 
 
-def log_layout(loggers: Iterable[Logger], measures: Sequence[Measure]) -> None:
-    """Order TensorBoard's page of custom scalars: accuracy and loss, then one chart for each
+def _layout(measures: Sequence[Measure]) -> dict[str, dict[str, list[Any]]]:
+    """The order of TensorBoard's page of custom scalars: accuracy and loss, then one chart for each
     measure, those of :func:`shown_first` first.
 
     A measure's chart has its first, middle and last layer, and the smallest and largest value of
@@ -192,6 +196,4 @@ def log_layout(loggers: Iterable[Logger], measures: Sequence[Measure]) -> None:
         charts[f"{value}: {SUMMARY_TITLE}"] = ["Multiline", curves]
         if measure.product:
             charts[f"{value}: product of all layers"] = ["Multiline", [f"{tag}/product$"]]
-    for logger in loggers:
-        if isinstance(logger, TensorBoardLogger):
-            logger.experiment.add_custom_scalars(sections)
+    return sections

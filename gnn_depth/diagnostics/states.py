@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics.hooks import (
-    copied_without_hooks,
     in_backward,
     keeps_graph,
     uncompiled,
@@ -271,6 +270,10 @@ class StateRecorder:
         self._leaf_hooks = ExitStack()  # of a step; those on other tensors are freed with them
         self.clear()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A model that is copied or pickled takes its hooks along: those of a recorder of nothing.
+        return StateRecorder, (nn.Module(), (), ())
+
     def clear(self) -> None:
         """Forget all calls, and begin a step."""
         self._leaf_hooks.close()
@@ -293,7 +296,6 @@ class StateRecorder:
         self.remove()
         self.passes.attach()
         for module in self._inputs | self._layers | self._roots:
-            self._attached.enter_context(copied_without_hooks(module, StateRecorder))
             handle = module.register_forward_pre_hook(self._enter, with_kwargs=True)
             self._attached.callback(handle.remove)
             if module in self._roots or module in self._layers:
@@ -311,7 +313,7 @@ class StateRecorder:
 
     def _enter(self, module: nn.Module, args: tuple[object, ...], named: dict[str, object]) -> None:
         is_measured = module in self._inputs or module in self._layers
-        if not is_measured and module not in self._roots:  # a copy that shares its hooks
+        if not is_measured and module not in self._roots:  # of a copy
             return
         if self.passes.is_paused or in_backward():
             return

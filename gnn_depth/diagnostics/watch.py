@@ -66,7 +66,7 @@ class watch:  # noqa: N801 - a context manager
 
     If ``torch.distributed`` is initialised, every process has to watch: the batches of all
     processes count as parts of one batch, and the loss is the mean of their losses. After the block
-    no hooks are left on the model, and copies made inside it have none.
+    no hooks are left on the model. Copies made inside it are not measured.
 
     Args:
         model: The model, or the ``ModuleList`` of a loop written by hand.

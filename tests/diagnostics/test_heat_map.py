@@ -69,3 +69,13 @@ def test_colours_may_span_the_last_steps_alone():
     assert mesh.get_clim() == (1, 4)
     # Values beyond the ends get their colours; only a zero is black.
     assert mesh.get_array().tolist() == [[0, 4, 1, 3], [4, 1, 2, 4]]
+
+
+@pytest.mark.parametrize(("far", "arrows"), [(400.0, 2), (-400.0, 2), (9.0, 0)])
+def test_one_layer_far_from_all_others_does_not_take_the_whole_colour_scale(far, arrows):
+    values = np.arange(60.0).reshape(6, 10) % 8
+    values[:, 3] = far
+    figure = heat_map(measured(values))
+    low, high = figure.axes[0].collections[0].get_clim()
+    assert -25 < low <= 0 < 7 <= high < 25
+    assert len(figure.axes[1].patches) == arrows

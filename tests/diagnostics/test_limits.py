@@ -10,7 +10,7 @@ from torch import nn
 
 import gnn_depth
 from gnn_depth.diagnostics.measures import projection
-from gnn_depth.nn.layers import GAT, GCN, GCNII, GIN, SAGE
+from gnn_depth.nn.layers import GAT, GATE, GCN, GCNII, GIN, SAGE, Transformer
 from tools.attack.numbers import layers as attack
 
 DEPTH, WIDTH = 400, 4
@@ -122,14 +122,37 @@ def test_projection_of_a_linear_stack_is_the_distance_from_the_dominant_eigenvec
 
 def attention_of(layer, x, edges, count):
     """The weights of a GAT with one head as a matrix, by NumPy alone."""
-    h = x.detach().numpy() @ layer.lin.weight.detach().numpy().T
+    h = mapped(layer.lin, x)
     of_target = h @ layer.att_dst[0].detach().numpy()
     of_source = h @ layer.att_src[0].detach().numpy()
     scores = of_target[:, None] + of_source
-    weights = np.exp(np.where(scores > 0, scores, 0.2 * scores))
-    mask = np.eye(count)
+    loops = torch.arange(count).repeat(2, 1)
+    return softmax_of(np.where(scores > 0, scores, 0.2 * scores), torch.cat([edges, loops], 1))
+
+
+def softmax_of(scores, edges):
+    mask = np.zeros_like(scores)
     mask[edges[1].numpy(), edges[0].numpy()] = 1
-    return weights * mask / (weights * mask).sum(1, keepdims=True)
+    weights = np.exp(scores) * mask
+    return weights / weights.sum(1, keepdims=True)
+
+
+def mapped(lin, x):
+    return lin(x).detach().numpy()
+
+
+def transformer_of(layer, x, edges, count):
+    query, key = mapped(layer.lin_query, x), mapped(layer.lin_key, x)
+    return softmax_of(query @ key.T / WIDTH**0.5, edges)
+
+
+def gate_of(layer, x, edges, count):
+    pairs = mapped(layer.lin_dst, x)[:, None] + mapped(layer.lin_src, x)
+    active = np.maximum(pairs, 0)
+    scores = active @ layer.att_src[0].detach().numpy()
+    own = active @ layer.att_dst[0].detach().numpy()
+    np.fill_diagonal(scores, own.diagonal())
+    return softmax_of(scores, torch.cat([edges, torch.arange(count).repeat(2, 1)], 1))
 
 
 def gcn_of(layer, x, edges, count):
@@ -146,6 +169,8 @@ def gcn_of(layer, x, edges, count):
         (GAT, attention_of, GRAPHS["power law"]),
         (GAT, attention_of, DIRECTED),
         (GCN, gcn_of, DIRECTED),
+        (Transformer, transformer_of, GRAPHS["power law"]),
+        (GATE, gate_of, GRAPHS["power law"]),
     ],
 )
 def test_the_limit_of_gradients_is_the_left_eigenvector_of_the_weights_at_the_state(

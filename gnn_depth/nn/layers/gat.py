@@ -385,14 +385,26 @@ class GATE(Layer):
             bias=present(self.bias),
         )
 
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
+    def limits(self, graph: Graph) -> tuple[Tensor, None]:
+        # As of other attention: the weights of a node's edges add up to 1.
+        return torch.ones(graph.num_nodes, device=graph.device), None
+
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor]:
         graph = graph.with_self_loops()
-        h_src = self.by_head(self.lin_src(x))
+        return graph, self._weights(x, self.by_head(self.lin_src(x)), graph)
+
+    def _weights(self, x: Inputs, h_src: SourcesHeadsChannels, graph: Graph) -> EdgesHeads:
+        """The attention weights of all edges, given the sources after their map."""
         h_dst = self.by_head(self.lin_dst.of_targets(x, graph))
         # A LeakyReLU of slope 0 is the ReLU. Loops get a score too, which is replaced.
         of_neighbours = edge_additive(h_dst, h_src, self.att_src, graph, 0.0)
         of_node = (torch.relu(h_dst + targets(h_src, graph)) * self.att_dst).sum(-1)
         is_loop = (graph.source == graph.target)[:, None]
         scores = torch.where(is_loop, at_target(of_node, graph), of_neighbours)
-        out = aggregate(segment_softmax(scores, graph), h_src, graph).flatten(1)
+        return segment_softmax(scores, graph)
+
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
+        graph = graph.with_self_loops()
+        h_src = self.by_head(self.lin_src(x))
+        out = aggregate(self._weights(x, h_src, graph), h_src, graph).flatten(1)
         return plus(out, self.bias)

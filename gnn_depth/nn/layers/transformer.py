@@ -19,6 +19,7 @@ from gnn_depth.nn.functional import (
 from gnn_depth.nn.linear import Linear, weights_of
 from gnn_depth.nn.parts import AttentionLayer, Inputs, Outputs, WeightChain, present
 from gnn_depth.nn.scores import QuadraticScore
+from gnn_depth.nn.shapes import EdgesHeads
 from gnn_depth.ranges import Count, Probability
 from gnn_depth.registry import register
 
@@ -126,7 +127,14 @@ class Transformer(AttentionLayer):
         scored = [lin.normed_weight for lin in maps]
         return of_attention(self, scored, graph, root=self.lin_root)
 
-    def forward(self, x: Inputs, graph: Graph) -> Outputs:
+    def propagation(self, x: Inputs, graph: Graph) -> tuple[Graph, Tensor] | None:
+        if self.edge_channels:
+            return None
+        scores, *_ = self._scores(x, graph)
+        return graph, segment_softmax(scores, graph)
+
+    def _scores(self, x: Inputs, graph: Graph) -> tuple[EdgesHeads, Tensor, Tensor | None]:
+        """The scores of all edges, the values of the nodes, and those of the edges' features."""
         query = self.by_head(self.lin_query.of_targets(x, graph))
         key = self.by_head(self.lin_key(x))
         value = self.by_head(self.lin_value(x))
@@ -138,6 +146,10 @@ class Transformer(AttentionLayer):
         # Before the norms: they are those of the scores that the softmax reads.
         scores = scores / self.out_channels**0.5
         scores = self.normalise(scores, QuadraticScore(query, key, value), graph)
+        return scores, value, of_edges
+
+    def forward(self, x: Inputs, graph: Graph) -> Outputs:
+        scores, value, of_edges = self._scores(x, graph)
         if of_edges is None:
             message = attend(scores, value, graph, self.dropout, self.training).flatten(1)
         else:
