@@ -167,10 +167,10 @@ def test_every_import_is_a_declared_dependency():
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
-    "nn": 45_700,
+    "nn": 45_900,
     "data": 25_500,
     "training": 28_900,
-    "diagnostics": 33_500,
+    "diagnostics": 33_000,
     "testing": 7_400,
     "sweeps": 8_400,
     "reports": 12_400,
