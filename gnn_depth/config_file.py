@@ -42,28 +42,24 @@ class Source:
 
     @property
     def plugins(self) -> list[str]:
-        """The config's plugins; files are looked up from its folder, and given by full path."""
+        """The config's plugins; files are looked up from its folder, and given by full path, so
+        that the resolved config runs from any folder."""
         folder = Path(self.name).parent if self.is_file else Path.cwd()
-        return full_plugin_paths(self.data.get("plugins"), folder, self.at(("plugins",)))
+        given, found = self.data.get("plugins") or [], []
+        for name in items_of(given):
+            if not isinstance(name, str):
+                message = f"plugins must be names of files or modules, not {given!r}."
+                raise ConfigError(f"{self.at(('plugins',))}: {message}")
+            if name.endswith(".py"):
+                name = str((folder / name).resolve())
+            found.append(name)
+        return found
 
     def at(self, where: Where) -> str:
         """``file:line`` of a key, or of the nearest key above it that has a line."""
         while where and where not in self.lines:
             where = where[:-1]
         return f"{self.name}:{self.lines.get(where, 1)}"
-
-
-def full_plugin_paths(plugins: Any, folder: Path, where: str) -> list[str]:
-    """Plugins with full paths, so that the resolved config runs from any folder."""
-    found = []
-    for name in items_of(plugins or []):
-        if not isinstance(name, str):
-            message = f"plugins must be names of files or modules, not {plugins!r}."
-            raise ConfigError(f"{where}: {message}")
-        if name.endswith(".py"):
-            name = str((folder / name).resolve())
-        found.append(name)
-    return found
 
 
 def read_config(source: str, labels: bool = False, below: str = "") -> Source:

@@ -116,11 +116,11 @@ def _dispatch(argv: list[str]) -> int:
     arguments = read_arguments(files_as_flags(rest))
     known = index_of(command, arguments)
     for key, value in arguments.flags:
-        section, _, last = f".{key}".rpartition(".")
-        if last == "help" and section[1:] in ("", *SECTIONS):
+        section, _, last = key.rpartition(".")
+        if last == "help" and section in ("", *SECTIONS):
             from gnn_depth.cli.listing import help_of
 
-            print(help_of(command, key, value, known))
+            print(help_of(command, section, value, known))
             return 0
     # Names and values first: what follows imports PyTorch, which takes seconds.
     check_early(command, arguments, known)

@@ -73,11 +73,9 @@ class CommandLineInterface:
             options["ckpt_path"] = path and str(path)
         self.resolved = resolved_config(options, known)
         if self.checkpoint:
-            before = resolve(Arguments(), known, base)
-            self.checkpoint.check_config(before, self.resolved, goes_on=trains)
-            self.checkpoint.check_plugins(self.resolved)
-            if self.resolved.get("force") is False:
-                self.checkpoint.check_trained()
+            # Where a training goes on, also its data and seed.
+            sections = base.keys() if trains else ["model"]
+            self.checkpoint.check(resolve(Arguments(), known, base), self.resolved, sections)
         self._build(by_section(options))
 
     def _asked(self) -> tuple[Path, dict[str, Any]]:

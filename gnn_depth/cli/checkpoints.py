@@ -2,7 +2,7 @@
 arguments."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -104,20 +104,6 @@ class Checkpoint:
         ends = ((self.epochs, trainer.max_epochs), (self.steps, trainer.max_steps))
         return any(end not in (None, -1) and done >= end for done, end in ends)
 
-    def check_trained(self) -> None:
-        """Refuse a model that has diverged: it gives every node the same class."""
-        why = f"its weight {self.not_finite} has NaN or infinity."
-        if self.not_finite is None:
-            result = {}
-            with suppress(ValueError):  # a file that lies elsewhere
-                result = read_result(self.path.parent.parent)
-            if result.get("status") != "diverged":
-                return
-            why = f"later {result.get('reason')}"
-        raise UsageError(
-            f"{self.path} is of a model that diverged: {why} --force uses it all the same."
-        )
-
     def check_data(
         self, hparams: Mapping[str, Any], data: dict[str, Any], data_sha256: str | None
     ) -> None:
@@ -151,16 +137,6 @@ class Checkpoint:
             "files that were changed. Leave --ckpt_path out to train on the new data."
         )
 
-    def check_plugins(self, config: dict[str, Any]) -> None:
-        """Warn of plugins that were edited, added or left out since the training."""
-        changed = {*(self.plugins or [])} ^ {*plugin_versions(config)}
-        if self.plugins is not None and changed:
-            names = sorted({plugin.partition(" ")[0] for plugin in changed})
-            warn(
-                f"{self.path} is used with other code than before: the plugin {', '.join(names)} "
-                "was edited, added or left out."
-            )
-
     def config(self, with_seed: bool) -> dict[str, Any]:
         """The checkpoint's model and data, and on request its seed, as a config."""
         kept = {name: value for name, value in self.hparams.items() if name not in GIVEN_BY_DATA}
@@ -171,26 +147,47 @@ class Checkpoint:
             config["seed_everything"] = self.seed
         return config
 
-    def check_config(self, before: dict[str, Any], after: dict[str, Any], goes_on: bool) -> None:
-        """Refuse another model than the checkpoint's, and where a training goes on also other data
-        or another seed."""
-        sections = ["model."]
-        if goes_on and self.seed is not None:
-            sections.append("seed_everything")
-        if goes_on and self.data:
-            sections.append("data.")
-        # Files are compared later, by their checksum.
-        there = dotted_options(before | {"data": without_paths("data", before["data"])})
-        here = dotted_options(after | {"data": without_paths("data", after["data"])})
+    def check(
+        self, before: dict[str, Any], after: dict[str, Any], sections: Collection[str]
+    ) -> None:
+        """Compare the checkpoint's resolved config with the one that was asked for.
+
+        Raises:
+            UsageError: One of these sections differs; or the model has diverged, so that it gives
+                every node the same class, and ``force`` is false.
+        """
+        there, here = {}, {}
+        for name in sections:
+            # Files are compared later, by their checksum.
+            there |= dotted_options({name: without_paths(name, before[name])})
+            here |= dotted_options({name: without_paths(name, after[name])})
         lines = [f"{self.path} is of another run than the one asked for:"]
         for name in dict.fromkeys([*there, *here]):
             old, new = there.get(name), here.get(name)
-            if old != new and name.startswith(tuple(sections)):
+            if old != new:
                 shown = name.removesuffix(".name")
                 lines.append(f"  {shown}: {old} in the checkpoint, {new} requested")
         if len(lines) > 1:
             lines.append("An option that is left out is the checkpoint's.")
             raise UsageError("\n".join(lines))
+
+        changed = {*(self.plugins or [])} ^ {*plugin_versions(after)}
+        if self.plugins is not None and changed:
+            names = sorted({plugin.partition(" ")[0] for plugin in changed})
+            warn(
+                f"{self.path} is used with other code than before: the plugin {', '.join(names)} "
+                "was edited, added or left out."
+            )
+
+        why = self.not_finite and f"its weight {self.not_finite} has NaN or infinity."
+        with suppress(ValueError):  # the file lies elsewhere
+            result = read_result(self.path.parent.parent)
+            if result.get("status") == "diverged":
+                why = why or f"later {result.get('reason')}"
+        if why and after.get("force") is False:
+            raise UsageError(
+                f"{self.path} is of a model that diverged: {why} --force uses it all the same."
+            )
 
 
 def read(path: Path) -> Checkpoint:

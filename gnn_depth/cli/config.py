@@ -11,8 +11,8 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 from gnn_depth.builder import (
@@ -27,7 +27,7 @@ from gnn_depth.cli import trust
 from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import check_output
-from gnn_depth.config_file import Source, full_plugin_paths, read_config
+from gnn_depth.config_file import Source, read_config
 from gnn_depth.part_specs import GROUPS, Option, Where, items_of
 from gnn_depth.yaml_limits import value_in
 
@@ -54,17 +54,20 @@ class Arguments:
 
     # The configs, in the order in which they are applied.
     sources: list[Source] = field(default_factory=list)
-    # Those of the configs first; files by their full path.
-    plugins: list[str] = field(default_factory=list)
     # All other flags, as flags_of reads them.
     flags: list[tuple[str, Any]] = field(default_factory=list)
     trusted: bool | None = None  # the value of --trusted-only; None if it is not given
     prints_config: bool = False  # whether to print the resolved config and stop
 
-    @property
+    @cached_property
     def layers(self) -> list[Source]:
         """All that is given, in the order in which it is applied."""
         return [*self.sources, *(Source("", nested(*flag)) for flag in self.flags)]
+
+    @property
+    def plugins(self) -> list[str]:
+        """All plugins, which register the names that options may use; files by their full path."""
+        return list(dict.fromkeys(plugin for source in self.layers for plugin in source.plugins))
 
     def value_of(self, key: str) -> Any:
         """The value of a top-level option before anything is merged; None if it is not given."""
@@ -98,16 +101,14 @@ def _names_own_class(model: Any) -> bool:
 
 
 def read_arguments(argv: list[str]) -> Arguments:
-    """Separate configs and plugins from the other command-line arguments, and read the configs."""
-    sources, of_flags, rest = [], [], []
+    """Separate configs from the other command-line arguments, and read them."""
+    sources, rest = [], []
     switches: dict[str, bool] = {}
     for key, value in flags_of(argv):
         if key == "model.class_path":  # as LightningCLI's users name it
             key = "model"
         if key == "config":
             sources += [read_config(str(text)) for text in items_of(value)]
-        elif key == "plugins":
-            of_flags += full_plugin_paths(_structure(value), Path.cwd(), "--plugins")
         elif key in ("print_config", "trusted-only"):
             if str(value).lower() not in SWITCH:
                 raise UsageError(f"--{key} must be true or false, not {value!r}.")
@@ -115,12 +116,9 @@ def read_arguments(argv: list[str]) -> Arguments:
         else:
             rest.append((key, value))
     trusted = switches.get("trusted-only")
-    if trusted:  # before their plugins are looked up, and long before any is imported
+    if trusted:  # long before a plugin is imported
         trust.refuse_unknown(sources)
-    # Plugins register the names that all other options may use.
-    plugins = [plugin for source in sources for plugin in source.plugins] + of_flags
-    prints_config = switches.get("print_config", False)
-    return Arguments(sources, list(dict.fromkeys(plugins)), rest, trusted, prints_config)
+    return Arguments(sources, rest, trusted, switches.get("print_config", False))
 
 
 def flags_of(argv: list[str]) -> list[tuple[str, Any]]:
@@ -175,18 +173,14 @@ def merge(
     # The base has no lines: a checkpoint may name a class of a plugin that is not here.
     for source in [Source("", base or {}), *arguments.layers]:
         try:
-            for where, value in _entries(source.data, known):
-                top, *rest = [str(step) for step in where if step != "init_args"]
-                if top in SYNONYMS and "model" in known.options:
-                    hint = "in configure_optimizers: delete the section."
-                    raise PartError(f"a class of your own makes its {top} itself, {hint}", where)
-                key = ".".join([SYNONYMS.get(top, top), *rest])
+            for key, where, value in _entries(source.data, known):
                 set_option(options, key, value, known, where)
         except PartError as error:
             place = f"{source.at(error.where)}: " if source.name else ""
             raise UsageError(f"{place}{error}") from error
-    if arguments.plugins:
-        options["plugins"] = arguments.plugins
+    plugins = arguments.plugins
+    if plugins:
+        options["plugins"] = plugins
     return completed(
         options, options.get("trainer.max_epochs", known.options["trainer.max_epochs"].default)
     )
@@ -203,23 +197,26 @@ def nested(key: str, value: Any) -> dict[str, Any]:
     return {steps[0]: value}
 
 
-def _entries(config: dict[str, Any], known: PartIndex) -> Iterator[tuple[Where, Any]]:
-    """The options in a config, each with its keys."""
+def _entries(config: dict[str, Any], known: PartIndex) -> Iterator[tuple[str, Where, Any]]:
+    """The options in a config, each with its dotted name and its place."""
     for key, value in config.items():
         if value is None and key in (*GROUPS, "data", *SYNONYMS, "weights_only"):
             continue  # all its keys are commented out, or it is a default of LightningCLI
         if key == "seed_everything" and value is True:
             continue  # in LightningCLI's files it is the default seed
-        if key not in GROUPS or key in known.options:
-            yield (key,), value
-            continue
         where: Where = (key,)
+        if key in SYNONYMS and "model" in known.options:
+            hint = "in configure_optimizers: delete the section."
+            raise PartError(f"a class of your own makes its {key} itself, {hint}", where)
+        if key not in GROUPS or key in known.options:
+            yield SYNONYMS.get(key, key), where, value
+            continue
         if isinstance(value, dict) and value.get("class_path") in trust.OURS:  # as of LightningCLI
             where, value = (key, "init_args"), value.get("init_args") or {}
         if not isinstance(value, dict):
             raise PartError(f"{key} consists of keys with values, not of {value!r}.", where)
         for option, inner in value.items():
-            yield (*where, option), inner
+            yield f"{key}.{option}", (*where, option), inner
 
 
 def _structure(text: Any) -> Any:

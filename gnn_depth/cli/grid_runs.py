@@ -169,8 +169,7 @@ def line_of(combination: Combination, grid: Grid, arguments: Arguments) -> Argum
                 f"--{given} would override {option}, which the grid sets for {combination.group}: "
                 "leave it out and choose values with --subset, or edit the grid."
             )
-    plugins = [plugin for source in layers for plugin in source.plugins] + arguments.plugins
-    return Arguments(layers, list(dict.fromkeys(plugins)), [*options, *arguments.flags])
+    return Arguments(layers, [*options, *arguments.flags])
 
 
 def train_job(run: PlannedRun, origin: Origin) -> None:
@@ -181,10 +180,9 @@ def train_job(run: PlannedRun, origin: Origin) -> None:
     # Its own is a semaphore, which Python reports as leaked if the process is killed.
     tqdm.set_lock(threading.RLock())
     config = run.config
-    plugins = config.get("plugins") or []
     try:
         with quiet(), explained():
-            cli = CommandLineInterface("fit", Arguments([Source(INLINE, config)], plugins, []))
+            cli = CommandLineInterface("fit", Arguments([Source(INLINE, config)]))
             if identity(config, run.data_sha256) != run.identity:
                 raise UsageError(
                     "a plugin was edited after the sweep had been planned, or this worker has "

@@ -4,7 +4,6 @@ import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from gnn_depth import registry
@@ -13,7 +12,7 @@ from gnn_depth.cli import RUNS
 from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.config import OWN_HELP
 from gnn_depth.cli.errors import UsageError
-from gnn_depth.config_file import full_plugin_paths
+from gnn_depth.config_file import Source
 from gnn_depth.part_specs import LIBRARIES, SECTIONS
 
 #: The options of the trainer that `--help` shows; `--help all` shows the others.
@@ -31,7 +30,7 @@ def main(kinds: list[str] | None = None, *, plugins: list[str] | None = None) ->
         kinds: Such as norm or layers; by default all that gnn_depth and plugins register.
         plugins: Python files or modules that register parts.
     """
-    known = catalogue(full_plugin_paths(plugins or [], Path.cwd(), "--plugins"))
+    known = catalogue(Source("--plugins", {"plugins": plugins}).plugins)
     asked = []
     for word in kinds or ():
         asked.append(word.removesuffix("s"))
@@ -64,12 +63,11 @@ def _sentence(text: str) -> str:
     return re.split(r"(?<=\.) ", paragraph)[0]
 
 
-def help_of(command: str, key: str, word: Any, known: PartIndex) -> str:
-    """The help that a flag asks for: ``help`` of the command, or ``model.norm.help`` of a kind of
-    part or, with the word after it, of one part."""
-    if key == "help":
+def help_of(command: str, section: str, word: Any, known: PartIndex) -> str:
+    """The help that a flag asks for: ``help`` of the command, or ``model.norm.help`` of the kind of
+    part in a section or, with the word after it, of one part."""
+    if not section:
         return help_of_run(command, known, everything=word == "all")
-    section = key.removesuffix(".help")
     kind = SECTIONS[section]
     if word is True:
         return listing([kind], known)

@@ -89,14 +89,13 @@ def test_all_ways_to_ask_for_a_norm_mean_the_same(config, words):
     assert config(*split(words))["model"]["norm"] == [{"name": "pair", "scale": 4.0}]
 
 
-def test_later_files_refine_earlier_ones(config, file):
+def test_later_files_refine_earlier_ones_and_flags_both_wherever_they_stand(config, file):
     Path("deeper.yaml").write_text("model:\n  layer: {heads: 2}\n  num_layers: 64\n")
-    model = config("--config", file, "--config", "deeper.yaml")["model"]
-    assert (model["layer"]["name"], model["layer"]["heads"], model["num_layers"]) == ("gat", 2, 64)
-
-
-def test_the_command_line_beats_the_files_wherever_it_stands(config, file):
-    assert config("--model.num_layers", "7", "--config", file)["model"]["num_layers"] == 7
+    files = ["--config", file, "--config", "deeper.yaml"]
+    for flags, layers in (([], 64), (["--model.num_layers", "7"], 7)):
+        model = config(*flags, *files)["model"]
+        assert (model["layer"]["name"], model["layer"]["heads"]) == ("gat", 2)
+        assert model["num_layers"] == layers
 
 
 OVERRIDDEN = """\
