@@ -156,7 +156,8 @@ class Checkpoint:
             UsageError: One of these sections differs; or the model has diverged, so that it gives
                 every node the same class, and ``force`` is false.
         """
-        there, here = {}, {}
+        there: dict[str, Any] = {}
+        here: dict[str, Any] = {}
         for name in sections:
             # Files are compared later, by their checksum.
             there |= dotted_options({name: without_paths(name, before[name])})

@@ -35,9 +35,8 @@ def write_graph(folder: Path, last: int = 1) -> list[str]:
     """A small graph in a file, and what names it; of one node the class is given."""
     folder.mkdir(exist_ok=True)
     path, node = folder / "graph.npz", np.arange(10)
-    masks = {"train_mask": node < 6, "val_mask": (node > 5) & (node < 8), "test_mask": node > 7}
     edges = [node, (node + 1) % 10]
-    np.savez(path, x=node[:, None] / 7, edge_index=edges, y=[*(node[1:] % 2), last], **masks)
+    np.savez(path, x=node[:, None] / 7, edge_index=edges, y=[*(node[1:] % 2), last])
     return ["--data", "UserGraph", "--data.path", str(path)]
 
 

@@ -87,20 +87,9 @@ def test_each_combination_of_the_axes_has_its_own_trials_which_begin_alike(
     assert len(list(Path("runs/archive").glob("grid/*/seed_*"))) == 2
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"model.drop": [0.1, 0.2]}, "'model.dropout'"),
-        ({"model.norm": ["par", "none"]}, "'pair'"),
-    ],
-)
-def test_what_no_trial_could_use_is_refused_before_the_first_run(
-    refused,
-    grid,  # noqa: F811
-    options,
-    said,
-):
-    assert said in refused("sweep", grid(search={"trials": 3, "options": options}), "--dry-run")
+def test_what_no_trial_could_use_is_refused_before_the_first_run(refused, grid):  # noqa: F811
+    search = {"trials": 3, "options": {"model.norm": ["par", "none"]}}
+    assert "'pair'" in refused("sweep", grid(search=search), "--dry-run")
 
 
 @pytest.mark.usefixtures("pool_here")
@@ -119,6 +108,5 @@ def test_a_metric_of_which_less_is_better_is_searched_for_the_least(grid):  # no
     base = yaml.safe_load(Path("base.yaml").read_text())
     words = ["--config", json.dumps(base), "--model.best_metric", "loss"]
     resolver = Resolver([])
-    for flags, least in ((words, ("loss", True)), (words[:2], ("acc", False))):
-        _, task = resolver.check(resolver.resolve(read_arguments(flags)))
-        assert (task.best, task.lower_is_better) == least
+    _, task = resolver.check(resolver.resolve(read_arguments(words)))
+    assert (task.best, task.lower_is_better) == ("loss", True)
