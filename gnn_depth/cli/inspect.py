@@ -37,10 +37,11 @@ def inspect_data(data: GraphDataModule, argv: Sequence[str]) -> Iterator[str]:
         logging.disable(logging.NOTSET)
     yield "\n".join([data.about, *data.notes])
     used = batch.train_mask | batch.val_mask | batch.test_mask
-    if data.class_names:
-        counts = zip(data.class_names, class_counts(batch.y, used), strict=True)
-        yield f"classes: {', '.join(f'{name} {count:,}' for name, count in counts)}"
-    if data.class_names and not batch.per_graph and batch.y.dim() == 1:
+    counts = class_counts(batch.y, used)
+    if counts:
+        named = zip(data.class_names, counts, strict=False)  # a batch may lack the last classes
+        yield f"classes: {', '.join(f'{name} {count:,}' for name, count in named)}"
+    if counts and not batch.per_graph and batch.y.dim() == 1:
         # A row without a target stands as class 0, and a loop always joins one class.
         edges, _ = remove_self_loops(subgraph(used, batch.graph.edge_index)[0])
         same = homophily(edges, batch.y)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gnn_depth.diagnostics.driver import LayerDriver
-from gnn_depth.diagnostics.hooks import layer_numbers, select
+from gnn_depth.diagnostics.hooks import layer_numbers, layers_of
 from gnn_depth.diagnostics.layer_statistics import Processes, measures_called
 from gnn_depth.diagnostics.log import MeasureLog
 from gnn_depth.measurements import frame
@@ -99,7 +99,7 @@ class StepCallback(L.Callback, ABC):
                 f"or ddp, not {strategy.__module__}.{strategy.__name__}."
             )
         try:
-            found = select(pl_module, *self._option.values())
+            found = layers_of(pl_module, *self._option.values())
         except ValueError as error:
             raise MisconfigurationException(str(error)) from None
         self._open(trainer, pl_module, found)

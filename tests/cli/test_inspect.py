@@ -48,5 +48,15 @@ def test_what_is_missing_or_refused_is_an_error_below_the_table(refused, gnn_dep
     assert "column 'age' has 1 missing" in refused("inspect", *TABLES, "--data.label", "old")
 
 
+def test_numbers_and_incomplete_labels_have_no_classes(done):
+    rows = np.arange(40)
+    labels = np.where(rows[:, None] % 5 == [[0, 1]], np.nan, rows[:, None] % 2)
+    for y in (rows / 7, labels):
+        np.savez("g.npz", x=np.ones((40, 2)), y=y, edge_index=np.stack([rows, rows[::-1]]))
+        answer = done("inspect", "g.npz")
+        assert "Train with" in answer.out
+        assert "classes: " not in answer.out and "homophily" not in answer.out
+
+
 def test_a_data_set_by_name_is_described(gnn_depth):
     assert "classes: 0 " in gnn_depth("inspect", "--data", "SyntheticCitation").out

@@ -106,6 +106,8 @@ def test_two_callbacks_that_would_write_the_same_files_are_refused(make_trainer)
     trainer = make_trainer([GradientNorms("rounds.*"), GradientNorms("enter")])
     with pytest.raises(MisconfigurationException, match=r"'rounds\.\*' and 'enter', would write"):
         trainer.fit(chain(), loader(rows(), 20))
+    with pytest.raises(MisconfigurationException, match="is called '5'"):
+        make_trainer([GradientNorms(5)]).fit(chain(), loader(rows(), 20))
 
 
 def test_a_curve_has_no_point_where_a_value_is_not_finite(fit, board, tmp_path):
