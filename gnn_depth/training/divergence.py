@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from gnn_depth.data.base import NodeBatch
 from gnn_depth.graph import Graph
@@ -41,33 +42,28 @@ def check_parts(stack: DeepGNN, in_channels: int | Sequence[int]) -> None:
         if fault:
             raise PartFault(f"{described(type(part))} {fault}")
 
-    parts = [part for part in stack.modules() if isinstance(part, Layer | Norm | Skip)]
     # Running statistics of norms are those of the training, not of these graphs.
     buffers = {name: buffer.clone() for name, buffer in stack.named_buffers()}
-    # An initialisation that reads data is for that of the training.
-    waiting, stack.uncalibrated = stack.uncalibrated, None
-    try:
-        with ExitStack() as hooks, torch.no_grad(), torch.random.fork_rng([]):
-            for part in parts:
-                hooks.enter_context(part.register_forward_hook(look))
-            torch.default_generator.manual_seed(0)  # those of a GPU are for the training
-            # Two sizes: a part may return the right number of rows for one by chance.
-            for num_nodes in SIZES:
-                # The last node has no edges.
-                edges = torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 3]])
-                features = None
-                if stack.edge_channels:
-                    features = torch.ones(5, stack.edge_channels)
-                if isinstance(in_channels, int):
-                    x = torch.randn(num_nodes, in_channels)
-                else:
-                    x = torch.zeros(num_nodes, len(in_channels), dtype=torch.long)
-                stack(x, Graph(edges, num_nodes, edge_attr=features))
-    finally:
-        stack.uncalibrated = waiting
-        for name, buffer in stack.named_buffers():
-            if name in buffers:
-                buffer.copy_(buffers[name])
+    with ExitStack() as after, torch.no_grad(), torch.random.fork_rng([]):
+        # An initialisation that reads data is for that of the training.
+        after.callback(setattr, stack, "uncalibrated", stack.uncalibrated)
+        stack.uncalibrated = None
+        for part in stack.modules():
+            if isinstance(part, Layer | Norm | Skip):
+                after.enter_context(part.register_forward_hook(look))
+        torch.default_generator.manual_seed(0)  # those of a GPU are for the training
+        # Two sizes: a part may return the right number of rows for one by chance.
+        for num_nodes in SIZES:
+            # The last node has no edges.
+            edges = torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 3]])
+            features = None
+            if stack.edge_channels:
+                features = torch.ones(5, stack.edge_channels)
+            if isinstance(in_channels, int):
+                x = torch.randn(num_nodes, in_channels)
+            else:
+                x = torch.zeros(num_nodes, len(in_channels), dtype=torch.long)
+            functional_call(stack, buffers, (x, Graph(edges, num_nodes, edge_attr=features)))
 
 
 def _fault(part: nn.Module, inputs: tuple[Any, ...], output: Any) -> str | None:

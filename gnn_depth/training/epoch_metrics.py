@@ -3,7 +3,7 @@
 import operator
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import lightning as L
@@ -13,7 +13,7 @@ from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 from torchmetrics import Metric
 
-from gnn_depth.data.base import NodeBatch
+from gnn_depth.graph import Graph
 from gnn_depth.training.metrics import confusion, predicted_classes
 from gnn_depth.training.tasks import Task
 
@@ -21,57 +21,43 @@ from gnn_depth.training.tasks import Task
 class NodeSets:
     """The nodes of one or more sets of a batch, one set after the other.
 
-    Graphs stand for nodes where each graph has a target. ``share`` is P n / N for the n nodes here
-    of N in all P processes that hold a graph together: the mean over the processes of share x mean
-    loss is the mean loss of all N nodes.
+    Graphs stand for nodes where each graph has a target.
+
+    Args:
+        y: The targets of the batch.
+        masks: The sets.
+        task: The task.
+        graph: The graph of the batch, if it may be a shard.
+
+    Attributes:
+        share: P n / N for the n nodes here of N in all P processes that hold a graph together: the
+            mean over the processes of share x mean loss is the mean loss of all N nodes.
     """
 
-    def __init__(self, y: Tensor, masks: Sequence[Tensor], task: Task, share: float = 1.0) -> None:
-        self.share = share
+    def __init__(
+        self, y: Tensor, masks: Sequence[Tensor], task: Task, graph: Graph | None = None
+    ) -> None:
+        self._given = (y, *masks)
         sets = [mask.nonzero().flatten() for mask in masks]
         self.sizes = [len(nodes) for nodes in sets]
         self.nodes = torch.cat(sets)
         self.targets = y[self.nodes]
+        self.share = 1.0
+        if graph is not None and graph.is_shard:
+            # In float32, counts stop at 2^24.
+            here = y.new_tensor(len(self.nodes), dtype=torch.float64)
+            processes = graph.all_reduce(torch.ones_like(here))
+            self.share = float(here * processes / graph.all_reduce(here))
         # For each node its first cell in the matrices of confusion().
         self.cells: Tensor | None = None
         if task.counted:
-            set_of_node = torch.repeat_interleave(
-                torch.tensor(self.sizes, device=self.nodes.device), output_size=len(self.nodes)
-            )
+            places = torch.cat([torch.full_like(nodes, place) for place, nodes in enumerate(sets)])
             classes = task.num_outputs
-            self.cells = (set_of_node * classes + self.targets) * (classes + 1)
+            self.cells = (places * classes + self.targets) * (classes + 1)
 
-
-class BatchSets:
-    """The training nodes of a batch, and those of validation and test.
-
-    Kept from step to step while the batch is the same: finding the nodes of a mask takes as long as
-    a metric, and makes the host wait for a GPU.
-    """
-
-    def __init__(self, batch: NodeBatch, task: Task) -> None:
-        self._batch = (batch.y, *batch.masks)
-        self._graph = batch.graph
-        self._task = task
-
-    def belong_to(self, batch: NodeBatch) -> bool:
-        return all(map(operator.is_, self._batch, (batch.y, *batch.masks)))
-
-    @cached_property
-    def train(self) -> NodeSets:
-        y, train_mask, _, _ = self._batch
-        share = 1.0
-        if self._graph.is_shard:
-            here = train_mask.sum().double()  # in float32, counts stop at 2^24
-            processes = self._graph.all_reduce(y.new_ones(()))
-            share = float(here * processes / self._graph.all_reduce(here))
-        return NodeSets(y, [train_mask], self._task, share)
-
-    @cached_property
-    def evaluated(self) -> NodeSets:
-        """The validation nodes, then the test nodes."""
-        y, _, val_mask, test_mask = self._batch
-        return NodeSets(y, [val_mask, test_mask], self._task)
+    def are_of(self, y: Tensor, masks: Sequence[Tensor]) -> bool:
+        """True if these are the sets of the same tensors."""
+        return all(map(operator.is_, self._given, (y, *masks)))
 
 
 class EpochMetrics:
@@ -151,10 +137,29 @@ class EpochMetrics:
         """
         if not self._sizes:
             return {}
-        sizes: Sequence[float] = self._sizes
-        counts, loss = self._counts, self._mean_loss()
+        sizes: list[Any] = self._sizes
+        counts, loss = self._counts, None
+        if len(self._losses) == 1:  # as it is: x * n / n may differ in its last bit
+            loss = self._losses[0][0]
+        elif self._losses:
+            weighted = sum(each * size for each, size in self._losses)
+            loss = torch.as_tensor(weighted / sum(size for _, size in self._losses))
         if trainer is not None and trainer.world_size > 1:
-            counts, sizes, loss = self._merged(trainer)
+            exchange: Any = trainer.strategy.broadcast
+            if not _is_shared(trainer):
+                # Sums and never means: processes may have different numbers of rows.
+                exchange = partial(trainer.strategy.reduce, reduce_op="sum")
+            total = float(sum(each.double() * size for each, size in self._losses))
+            device = trainer.strategy.root_device
+            # Every epoch: a schedule that watches a metric finds one number in every process.
+            sums = exchange(torch.tensor([total, *sizes], dtype=torch.float64, device=device))
+            total, *sizes = sums.tolist()
+            if sizes[0]:
+                loss = sums.new_tensor(total / sizes[0])
+                if not self._losses or self._losses[0][0].dtype != torch.float64:
+                    loss = loss.float()
+            if counts is not None:
+                counts = exchange(counts)
             for _, _, metric in self._own:
                 # A process without rows still has the types of its beginning.
                 metric.set_dtype(torch.float64)
@@ -186,39 +191,6 @@ class EpochMetrics:
             remark = getattr(metric, "remark", str)()
             if remark:
                 yield f"{self.names[place]}/{own}", remark
-
-    def _mean_loss(self) -> Tensor | None:
-        if not self._losses:
-            return None
-        if len(self._losses) == 1:  # as it is: x * n / n may differ in its last bit
-            return self._losses[0][0]
-        total = sum(loss * size for loss, size in self._losses)
-        return torch.as_tensor(total / sum(size for _, size in self._losses))
-
-    def _merged(self, trainer: L.Trainer) -> tuple[Tensor | None, list[float], Tensor | None]:
-        """Counts, sizes and mean loss over all processes.
-
-        Runs every epoch, because a schedule that watches a metric must find the same number in
-        every process.
-        """
-        exchange: Any = trainer.strategy.broadcast
-        if not _is_shared(trainer):
-            # Sums and never means: processes may have different numbers of rows.
-            exchange = partial(trainer.strategy.reduce, reduce_op="sum")
-        total = float(sum(loss.double() * size for loss, size in self._losses))
-        numbers = [total, sum(size for _, size in self._losses), *self._sizes]
-        device = trainer.strategy.root_device
-        sums = exchange(torch.tensor(numbers, dtype=torch.float64, device=device))
-        total, rows, *sizes = sums.tolist()
-        mean_loss: Tensor | None = None
-        if rows:
-            mean_loss = sums.new_tensor(total / rows)
-            if not self._losses or self._losses[0][0].dtype != torch.float64:
-                mean_loss = mean_loss.float()
-        counts = self._counts
-        if counts is not None:
-            counts = exchange(counts)
-        return counts, sizes, mean_loss
 
 
 def _is_shared(trainer: L.Trainer) -> bool:

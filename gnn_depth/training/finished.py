@@ -241,8 +241,6 @@ def take_weights(model: Any, run: str | Path) -> None:
     if isinstance(model, NodeClassifier):
         model.stack.uncalibrated = None  # an initialisation from the data would replace them
     log.warning("%d of %d tensors are those of %s.", len(fits), len(shapes), run)
-    if missing:
-        log.warning("New, or of another shape: %s.", first_of(missing, 8))
-    left = [name for name in theirs if name not in shapes]
-    if left:
-        log.warning("Not in this model: %s.", first_of(left, 8))
+    others = [*missing, *(name for name in theirs if name not in shapes)]
+    if others:
+        log.warning("In one of the two only, or of another shape: %s.", first_of(others, 8))

@@ -34,8 +34,9 @@ class GraphStrategy(DDPStrategy):
         **options: Options of :class:`lightning.pytorch.strategies.DDPStrategy`.
 
     Raises:
-        MisconfigurationException: The data is not one full batch, gradients are accumulated, the
-            model does not work on shards, or predictions are asked for.
+        MisconfigurationException: The data is not one full batch, gradients are accumulated, or
+            predictions are asked for.
+        ValueError: A part of the model does not work on shards.
     """
 
     #: Data sets may give each process its part at once.
@@ -60,11 +61,6 @@ class GraphStrategy(DDPStrategy):
                 raise MisconfigurationException(
                     "strategy graph does not write predictions: use trainer.devices 1."
                 )
-            module: Any = self.lightning_module  # a NodeClassifier
-            try:
-                module.stack.check_shards()
-            except ValueError as error:
-                raise MisconfigurationException(str(error)) from None
             self._check_same_data(trainer)
         super().setup(trainer)
 

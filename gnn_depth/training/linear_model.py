@@ -6,7 +6,7 @@ from torch import Tensor
 
 from gnn_depth.data.base import FullBatch, GraphDataModule
 from gnn_depth.nn.functional import aggregate
-from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics, NodeSets
+from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.loggers import in_numbers
 from gnn_depth.training.tasks import Task
 
@@ -34,10 +34,11 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
         return {}
     batch = loader.batch
     x = batch.x
-    sets = BatchSets(batch, task)
-    rows = sets.train.nodes
+    train = NodeSets(batch.y, [batch.train_mask], task)
+    evaluated = NodeSets(batch.y, [batch.val_mask, batch.test_mask], task)
+    rows = train.nodes
     is_small = 0 < len(rows) * x.shape[1] * (1 + HOPS) <= MOST_FITTED
-    if not is_small or not x.is_floating_point() or sets.train.targets.isnan().any():
+    if not is_small or not x.is_floating_point() or train.targets.isnan().any():
         return {}
     if task.targets == "numbers" and not task.scalings:
         return {}
@@ -50,8 +51,8 @@ def linear_metrics(task: Task, data: GraphDataModule) -> dict[str, float]:
         deviation = block[rows].std(0, correction=0).square().mean().sqrt()
         blocks.append(block[: len(batch.y)] / torch.where(deviation > 0, deviation, 1.0))
     metrics = EpochMetrics(("val", "test"), task)
-    outputs = _fitted(task, torch.cat(blocks, 1), sets.train)
-    metrics.add(sets.evaluated, outputs[sets.evaluated.nodes])
+    outputs = _fitted(task, torch.cat(blocks, 1), train)
+    metrics.add(evaluated, outputs[evaluated.nodes])
     return in_numbers(metrics.compute())
 
 

@@ -88,8 +88,6 @@ class RankMetric(Metric):
     higher_is_better = True
     #: The reason why it may be undefined.
     undefined: ClassVar[str]
-    #: What the labels do that it leaves out.
-    left_out: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,7 +120,7 @@ class RankMetric(Metric):
         left_out, number = int(self._values.isnan().sum()), len(self._values)
         if left_out in (0, number):
             return ""
-        return f"leaves out {left_out} of {number} labels, which {self.left_out}"
+        return f"leaves out {left_out} of {number} labels, of which it is undefined"
 
 
 class RocAuc(RankMetric):
@@ -132,7 +130,6 @@ class RocAuc(RankMetric):
     """
 
     undefined: ClassVar[str] = f"it needs both values of a label, or {NAN_OUTPUT}"
-    left_out: ClassVar[str] = "have one value in all rows"
 
     def of_label(self, scores: Scores, labels: Labels) -> Value:
         ranked = scores.sort().values
@@ -155,7 +152,6 @@ class AveragePrecision(RankMetric):
     """
 
     undefined: ClassVar[str] = f"no row has the label, or {NAN_OUTPUT}"
-    left_out: ClassVar[str] = "are true in no row"
 
     def of_label(self, scores: Scores, labels: Labels) -> Value:
         ranked, order = scores.sort()

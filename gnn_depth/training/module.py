@@ -34,7 +34,7 @@ from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import Count, NonNegative, in_range
 from gnn_depth.registry import unknown
 from gnn_depth.training.divergence import Diverged, first_non_finite
-from gnn_depth.training.epoch_metrics import BatchSets, EpochMetrics, NodeSets
+from gnn_depth.training.epoch_metrics import EpochMetrics, NodeSets
 from gnn_depth.training.lightning_internals import (
     OneBatchValidation,
     SafeCheckpointModule,
@@ -131,7 +131,7 @@ class NodeClassifier(SafeCheckpointModule):
         self.train_metrics = EpochMetrics(("train",), self.task, keeps_all=False)
         self.eval_metrics = EpochMetrics(("val", "test"), self.task)
         self._is_set_up = False
-        self._sets: BatchSets | None = None
+        self._sets: dict[int, NodeSets] = {}  # by their number
 
     def forward(
         self, batch: NodeBatch | Tensor | Data, edge_index: Graph | Tensor | None = None
@@ -167,7 +167,7 @@ class NodeClassifier(SafeCheckpointModule):
         # Lightning converts only after loading a checkpoint, and so would round its float64 weights
         # to float32.
         self.trainer.precision_plugin.convert_module(self)
-        self._sets = None
+        self._sets = {}
         self.train_metrics.reset()  # the last training may have ended within an epoch
         self.eval_metrics.reset()
         data = self.trainer.datamodule  # type: ignore[attr-defined]
@@ -228,7 +228,7 @@ class NodeClassifier(SafeCheckpointModule):
             self.stack.compile_layers()
 
     def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
-        train = self._sets_of(batch).train
+        train = self._sets_of(batch, batch.train_mask)
         scores = self(batch).index_select(0, train.nodes)
         # A shard may have no training nodes; the other processes wait for its backward pass all the
         # same.
@@ -249,7 +249,7 @@ class NodeClassifier(SafeCheckpointModule):
 
     def count_step(self, batch: NodeBatch, scores: Tensor, loss: Tensor) -> None:
         """Add the class scores of the training nodes, and their loss, to the metrics."""
-        self.train_metrics.add(self._sets_of(batch).train, scores, loss)
+        self.train_metrics.add(self._sets_of(batch, batch.train_mask), scores, loss)
         # Before the validation: if that diverges, the row of the training is there.
         if self.trainer.is_last_batch:
             self._log_training()
@@ -264,7 +264,12 @@ class NodeClassifier(SafeCheckpointModule):
         self._log_training()  # nothing, if training_step has
 
     def validation_step(self, batch: NodeBatch, batch_idx: int) -> None:
-        evaluated, scores = self._evaluate(batch)
+        evaluated = self._sets_of(batch, batch.val_mask, batch.test_mask)
+
+        def compute() -> Tensor:
+            return self(batch).index_select(0, evaluated.nodes)
+
+        scores = self.recorded.evaluate(self, batch, compute)
         count = evaluated.sizes[0]  # of validation nodes, which come first
         loss, everywhere = None, scores.new_zeros(())
         if count:
@@ -290,7 +295,7 @@ class NodeClassifier(SafeCheckpointModule):
         return self.task.prediction(self(batch))
 
     def configure_callbacks(self) -> list[L.Callback]:
-        here: list[L.Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
+        here = self.trainer.callbacks  # type: ignore[attr-defined]
         # A second fit with the same trainer finds them there.
         return [
             own for own in (self.epoch_log, self.seeded_steps, self.recorded) if own not in here
@@ -326,25 +331,21 @@ class NodeClassifier(SafeCheckpointModule):
         if metric is None or not math.isnan(metric):
             super().lr_scheduler_step(scheduler, metric)
 
-    def _evaluate(self, batch: NodeBatch) -> tuple[NodeSets, Tensor]:
-        """The nodes of validation and test, and their scores."""
-        evaluated = self._sets_of(batch).evaluated
+    def _sets_of(self, batch: NodeBatch, *masks: Tensor) -> NodeSets:
+        """Sets of nodes of a batch.
 
-        def scores() -> Tensor:
-            return self(batch).index_select(0, evaluated.nodes)
-
-        return evaluated, self.recorded.evaluate(self, batch, scores)
-
-    def _sets_of(self, batch: NodeBatch) -> BatchSets:
+        Those of a full batch are found once, not in every step: that takes as long as a metric, and
+        makes the host wait for a GPU.
+        """
         if not self._is_set_up:
             raise MisconfigurationException(
                 f"{type(self).__name__}.setup must call super().setup(stage), which reads the "
                 "classes and targets of the data."
             )
-        # Of a full batch they are found once, not in every step.
-        if self._sets is None or not self._sets.belong_to(batch):
-            self._sets = BatchSets(batch, self.task)
-        return self._sets
+        found = self._sets.get(len(masks))
+        if found is None or not found.are_of(batch.y, masks):
+            found = self._sets[len(masks)] = NodeSets(batch.y, masks, self.task, batch.graph)
+        return found
 
     def diverged(self, what: str, loss: float, batch: NodeBatch, step: int) -> NoReturn:
         """Raise an error that names the first bad layer."""
@@ -399,20 +400,18 @@ def fuse(optimizer: Optimizer) -> None:
     """Let an optimizer run a step in one kernel.
 
     That is several times faster for deep stacks, and its numbers are equal up to rounding. Nothing
-    changes if torch has no fused form of it, or if the user chose ``fused`` or ``foreach``.
+    changes if torch has no fused form of it, or none for its options and parameters, or if the user
+    chose ``fused`` or ``foreach``.
     """
-    if type(optimizer) in FUSED and all(map(_can_be_fused, optimizer.param_groups)):
-        for group in optimizer.param_groups:
-            group["fused"] = True
-        for parameter, state in optimizer.state.items():  # Adagrad has a state from the start
-            state["step"] = state["step"].to(parameter.device)
-
-
-def _can_be_fused(group: dict[str, Any]) -> bool:
-    """True if the fused form takes the options and the parameters of a group."""
-    if group.get("fused") is not None or group.get("foreach") is not None:
-        return False  # the user chose
-    if group.get("differentiable") or group.get("capturable") or isinstance(group["lr"], Tensor):
-        return False
-    kinds = {(each.dtype, each.device.type, each.layout) for each in group["params"]}
-    return kinds <= FUSED_KINDS
+    if type(optimizer) not in FUSED:
+        return
+    for group in optimizer.param_groups:
+        is_chosen = group.get("fused") is not None or group.get("foreach") is not None
+        has_own_graph = group.get("differentiable") or group.get("capturable")
+        kinds = {(each.dtype, each.device.type, each.layout) for each in group["params"]}
+        if is_chosen or has_own_graph or isinstance(group["lr"], Tensor) or kinds - FUSED_KINDS:
+            return
+    for group in optimizer.param_groups:
+        group["fused"] = True
+    for parameter, state in optimizer.state.items():  # Adagrad has a state from the start
+        state["step"] = state["step"].to(parameter.device)

@@ -108,7 +108,7 @@ class RunRecorder(L.Callback):
         self.save_every_minutes = save_every_minutes
         self.save_every_epochs = save_every_epochs
         self.result: dict[str, Any] = {}
-        self._root = Path(root).absolute()  # a part may leave the working directory
+        self._here = Path.cwd()  # a part may leave it
         self._last: dict[str, Tensor] = {}  # metrics of the epoch, also of one that goes on
         self._ended: dict[str, Any] | None = None
         self._is_cut = self._exchanges = False
@@ -116,7 +116,7 @@ class RunRecorder(L.Callback):
     @property
     def shown(self) -> Path:
         """The folder as messages name it: from the working directory, if it is below that."""
-        found: Path = self.folder or self._root
+        found: Path = self.folder or self._here / self.root
         if found.is_relative_to(Path.cwd()):
             return found.relative_to(Path.cwd())
         return found
@@ -139,9 +139,9 @@ class RunRecorder(L.Callback):
         name = self.name or name
         # Only the first process makes a folder; setup tells the others which.
         first = getattr(rank_zero_only, "rank", 0) == 0
-        self.folder = (origin.folder or self._root).absolute()
+        self.folder = self._here / (origin.folder or self.root)
         if origin.folder is None and first:
-            self.folder = new_run_folder(self._root, name)
+            self.folder = new_run_folder(self.folder, name)
         self.result = {
             "format": FORMAT,
             "status": "running",

@@ -138,8 +138,7 @@ class SafeStop(L.Callback):
     def replace(self, trainer: L.Trainer) -> None:
         """Take the place of Lightning's own handlers and time limits."""
         self._limits = take_time_limits(trainer)
-        callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        callbacks.insert(0, self)
+        trainer.callbacks.insert(0, self)  # type: ignore[attr-defined]
         replace_signal_handlers(trainer, self)
 
     def register_signal_handlers(self) -> None:

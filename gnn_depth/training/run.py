@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 OF_FILE = ("model", "trainer", "plugins", "seed_everything")
 # Names that end so are files, not data sets; tables are answered with their way in.
 OF_FILES = (".npz", ".pt", ".csv", ".tsv", ".txt", ".parquet")
-HALF = ("16", "16-mixed")  # on a CPU Lightning would use bf16-mixed in place of these
+HALF = ("16", "16-mixed", "16-true")  # on a CPU Lightning would use bf16-mixed in their place
 DEEP = 8  # layers from which on the report says from how far nodes read
 
 
@@ -105,15 +105,11 @@ def make_trainer(options: Mapping[str, Any], recorder: RunRecorder | None = None
         callbacks.append(recorder)
 
     trainer = L.Trainer(**settings, callbacks=callbacks)
-    if trainer.precision == "16-true":
-        raise MisconfigurationException(
-            "precision 16-true has too small a range for the gradients of deep stacks: use "
-            "16-mixed, bf16-mixed or bf16-true."
-        )
     asked = str(settings.get("precision"))
-    if asked in HALF and trainer.precision not in HALF:
+    if asked in HALF and trainer.precision != "16-mixed":
         raise MisconfigurationException(
-            f"trainer.precision {asked} needs a GPU: on a CPU use bf16-mixed, bf16-true or 32."
+            f"trainer.precision {asked}: 16-mixed needs a GPU, and 16-true has too small a range "
+            "for the gradients of deep stacks: use bf16-mixed, bf16-true or 32."
         )
     if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:  # the user named no other
         trainer.strategy.checkpoint_io = VerifiedCheckpoints()
@@ -181,8 +177,7 @@ def run(
     is_own = not isinstance(model, NodeClassifier)
     if not is_own:
         check_parts(model.stack, model.hparams["in_channels"])
-        callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        for callback in callbacks:
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
             for cls, why in REFUSED.items():
                 if isinstance(callback, cls):
                     raise MisconfigurationException(f"{cls.__name__} {why}")

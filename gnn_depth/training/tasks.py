@@ -139,8 +139,7 @@ class Task(ABC):
         """
         modes = self.directions()
         if modes.get(metric) is None:
-            known = [name for name, mode in modes.items() if mode is not None]
-            raise ValueError(unknown("best_metric", metric, known))
+            raise ValueError(unknown("best_metric", metric, modes))
         self.best, self.lower_is_better = metric, modes[metric] == "min"
 
     #: The scaling of each number in the loss; empty without any.
