@@ -164,22 +164,10 @@ class Graph:
     def weighted_in_degree(self) -> Tensor:
         """Sum of the weights of the edges into each node, in float64; without weights the
         in-degree."""
-        return self.once("weighted_in_degree", self._weighted_in_degree)
-
-    def _weighted_in_degree(self) -> Tensor:
         if self.edge_weight is None:
             return self.in_degree.double()
         weight = self.edge_weight.double()
         return weight.new_zeros(self.num_nodes).index_add_(0, self.target, weight)
-
-    @property
-    def graph_sizes(self) -> Tensor:
-        """Number of nodes of each of several graphs, shape (graphs,)."""
-        graph_of_node = self.node_to_graph
-        assert graph_of_node is not None, "only several graphs have sizes"
-        return self.once(
-            "graph_sizes", lambda: torch.bincount(graph_of_node, minlength=self.num_graphs)
-        )
 
     def with_self_loops(self) -> "Graph":
         """The same graph with exactly one self-loop at every node.

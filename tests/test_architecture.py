@@ -167,7 +167,7 @@ def test_every_import_is_a_declared_dependency():
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
-    "nn": 45_900,
+    "nn": 45_300,
     "data": 25_500,
     "training": 28_600,
     "diagnostics": 33_000,

@@ -91,7 +91,7 @@ def test_parts_by_name_are_the_parts_themselves(make):
 def test_all_ways_to_write_a_part_build_it(value):
     found = build("init", value)
     assert isinstance(found, Xavier)
-    assert (found.gain, found.distribution) == (1.0, "normal")
+    assert (found.gain, found.looks_linear) == (1.0, False)
 
 
 def test_a_part_that_takes_widths_becomes_a_factory_and_an_object_stays():

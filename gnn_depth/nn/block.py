@@ -1,7 +1,7 @@
 """A block of a stack, the earlier hidden states that blocks read, and the loop over all blocks."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import torch.nn.functional as F
@@ -22,23 +22,21 @@ class States:
     """The hidden states of a forward pass that are kept for a skip connection, layer or decoder.
 
     Attributes:
-        keeps_first: True if some part reads the first state.
         keeps_all: True if some part reads all states.
-        first: The input of the first block, if it is kept.
+        first: The input of the first block.
         all: The inputs of all blocks so far, if they are kept, oldest first.
         carried: The second state of a skip connection that carries one from block to block; None
             before the first block.
     """
 
-    keeps_first: bool = False
     keeps_all: bool = False
-    first: Tensor | None = None
+    first: Hidden = None
     all: list[Tensor] = field(default_factory=list)
     carried: Tensor | None = None
 
     def add(self, x: Hidden) -> None:
         """Keep the input of the next block, if some part reads it later."""
-        if self.keeps_first and self.first is None:
+        if self.first is None:
             self.first = x
         if self.keeps_all:
             self.all.append(x)
@@ -50,11 +48,6 @@ class States:
         """
         known = {"nothing": [], "input": [x], "first": [self.first], "all": self.all}
         return [first_rows(state, num_nodes) for state in known[skip.reads]]
-
-    def copy(self) -> "States":
-        """A copy; states that are added to it are not added here."""
-        # The list is copied, the tensors are not.
-        return replace(self, all=list(self.all))
 
 
 class Block(nn.Module):
@@ -130,23 +123,14 @@ class FusedBlock(Block):
 
     def forward(self, x: Hidden, graph: Graph, states: States) -> Tensor:
         """The next hidden state, by one kernel where the layer has one: the same numbers."""
-        # Hooks want to see their module called.
+        # Hooks want to see their module called, and dropout of the input is no part of the kernel.
         is_watched = has_hooks(self.layer) or has_hooks(self.skip)
-        whole = None  # dropout of the input is no part of the kernel
         if not (is_watched or (self.dropout and self.training)):
             is_residual = self.skip.adds_input is True
             whole = self.layer.whole_block(x, graph, self.activation is F.relu, is_residual)
-        if whole is None:
-            return super().forward(x, graph, states)
-        return whole
-
-
-def block_class(norms: int, activation: Callable[[Tensor], Tensor], skip: Skip) -> type[Block]:
-    """The class of a block with this number of feature norms: decided once, not in every pass."""
-    has_known_sum = norms == 0 and skip.adds_input is not None
-    if has_known_sum and activation in (identity, F.relu):
-        return FusedBlock
-    return Block
+            if whole is not None:
+                return whole
+        return super().forward(x, graph, states)
 
 
 class Blocks(nn.ModuleList):

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch_geometric.utils import scatter
 
 from gnn_depth.graph import Graph
 
@@ -68,11 +69,8 @@ def pooled(
     pool: Pool, x: Float[Tensor, "nodes width"], graph: Graph
 ) -> Float[Tensor, "graphs width"]:
     """The mean, sum or maximum over the nodes of each graph."""
-    reduction = {"mean": "mean", "sum": "sum", "max": "amax"}[pool]
-    if graph.node_to_graph is None:
-        one_row: Tensor = getattr(torch, reduction)(x, 0, keepdim=True)
-        return one_row
-    # scatter_reduce wants an index for every number.
-    index = graph.node_to_graph[:, None].expand_as(x)
-    out = x.new_zeros(graph.num_graphs, x.shape[1])
-    return out.scatter_reduce(0, index, x, reduction, include_self=False)
+    if graph.node_to_graph is not None:
+        return scatter(x, graph.node_to_graph, 0, graph.num_graphs, pool)
+    reduction = "amax" if pool == "max" else pool
+    one_row: Tensor = getattr(torch, reduction)(x, 0, keepdim=True)
+    return one_row

@@ -1,6 +1,7 @@
 """Encoders: turn the features of a data set into the first state."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Literal, TypeAlias
 
 import torch
@@ -67,13 +68,7 @@ class Embedding(nn.Module):
                 f"x has {x.shape[-1]} columns, and there are tables for {len(self.sizes)}."
             )
         # Not embedding_bag, whose backward pass sorts the nodes by value and is slow.
-        out: Tensor | None = None
         tables = torch.split(self.weight, list(self.sizes))
-        for table, column in zip(tables, x.long().unbind(-1), strict=True):
-            rows = table.index_select(0, column)
-            if out is None:
-                out = rows
-            else:
-                out.add_(rows)  # in place: nothing else holds the first rows
-        assert out is not None
-        return out
+        columns = zip(tables, x.long().unbind(-1), strict=True)
+        # In place: nothing else holds the first rows.
+        return reduce(Tensor.add_, (table.index_select(0, column) for table, column in columns))

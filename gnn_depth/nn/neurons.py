@@ -146,11 +146,11 @@ def _roles(parameters: Iterable[Tensor], axis: Literal[0, 1] | None) -> list[Wei
     return [WeightRole(parameter, axis) for parameter in parameters]
 
 
-def hidden_states(stack: Any) -> list[int]:
+def hidden_states(stack: Any) -> set[int]:
     """The states that are neither inputs nor outputs of the stack."""
     # Without encoder the first state is the input features.
     first = 1 if isinstance(stack.encoder, nn.Identity) else 0
-    return list(range(first, len(stack.skips) + 1))
+    return set(range(first, len(stack.skips) + 1))
 
 
 def why_no_law(stack: Any) -> str | None:
@@ -240,5 +240,5 @@ def _groups(
     for state, name in enumerate(group):
         members.setdefault(name, []).append(state)
     # A group with an input or output of the stack cannot be rescaled without changing it.
-    hidden = set(hidden_states(stack))
+    hidden = hidden_states(stack)
     return [states for states in members.values() if hidden.issuperset(states)]

@@ -107,10 +107,9 @@ def _normed_maps(layer: Layer) -> list[Linear]:
     try:
         wanted = set(layer.weight_chain().matrices)
     except ValueError:  # it has no chain
-        wanted = set()
-        for name, weight in layer.named_parameters():
-            if name.rpartition(".")[2] == "weight" and weight.dim() == 2:
-                wanted.add(weight)
+        named = layer.named_parameters()
+        every = {weight for name, weight in named if name.rpartition(".")[2] == "weight"}
+        wanted = {weight for weight in every if weight.dim() == 2}
     maps = [module for module in layer.modules() if isinstance(module, Linear)]
     found = [linear for linear in maps if linear.weight in wanted]
     # A matrix outside a Linear would stay as it is without a word.

@@ -16,9 +16,9 @@ from gnn_depth.graph import OF_EDGES, Graph
 from gnn_depth.nn.block import (
     Block,
     Blocks,
+    FusedBlock,
     Hidden,
     States,
-    block_class,
     drop,
     identity,
 )
@@ -75,6 +75,16 @@ Activation = Literal[
 
 #: Activations that are not PyTorch's own; ELU has a kernel here.
 OWN = {"elu": elu, "group_sort": group_sort, "identity": identity}
+
+#: Why a graph is refused, with a place for the layer's name.
+WEIGHTS = (
+    "the edges of this graph have weights, and {} does not read them, as some convolutions of "
+    "layer pyg do."
+)
+FEATURES = (
+    "the edges of this graph have features, and {} does not read them, as some convolutions of "
+    "layer pyg do. Data sets of PyTorch Geometric leave them out with edge_features false."
+)
 
 NumLayers: TypeAlias = Annotated[int, Range(1, 10_000)]  # more take minutes to build
 
@@ -200,6 +210,10 @@ class DeepGNN(nn.Module):
         widths = [width // groups]  # of all hidden states, or of one group of their channels
         parts = build("layer", layer), build("skip", skip), sorted_norms(build("norm", norm))
         self._make_blocks(*parts, channels, widths, share_layers, decoder != "none")
+        if self.graph_dropout.of_messages:
+            dropping = described(type(self.graph_dropout))
+            reason = f"{dropping} drops entries of messages, and {{}} does not say that it does so."
+            _check_layers(self.layers, "drops_messages", reason)
         output_widths = [groups * width for width in widths[1:]]
         self.decoder = make_decoder(decoder, jump, output_widths, out_channels)
         self._note_reads()
@@ -243,7 +257,12 @@ class DeepGNN(nn.Module):
         for position, out_channels in enumerate(channels):
             shape = widths[-1], out_channels
             if not share_layers or shape not in known:
-                known[shape] = self._place_layer(make_layer(*shape), makes[ScoreNorm])
+                known[shape] = make_layer(*shape)
+                layer = known[shape]
+                if self.edge_channels:
+                    _check_layers([layer], "takes_edge_features", FEATURES)
+                    layer.add_edge_features(self.edge_channels)
+                add_score_norms(layer, makes[ScoreNorm])
             layer = known[shape]
             # A layer may refuse its place, or read what it says.
             layer.enter_stack(position + 1, widths[0])
@@ -263,7 +282,10 @@ class DeepGNN(nn.Module):
                 norms.append(before)
             if self.norm_after_skip:
                 before, after = after, before
-            kind = block_class(len(before) + len(after), phi, skip)
+            # Decided once, not in every pass.
+            has_known_sum = skip.adds_input is not None and not (before or after)
+            is_fused = has_known_sum and phi in (identity, F.relu)
+            kind = FusedBlock if is_fused else Block
             blocks.append(kind(layer, before, phi, skip, after, self.dropout))
         if makes[FeatureNorm] and not skips:
             raise ValueError(
@@ -281,24 +303,14 @@ class DeepGNN(nn.Module):
     def _note_reads(self) -> None:
         """Keep in every pass what a part declares to read, and nothing else."""
         reads = [skip.reads for skip in self.skips]
-        self._keeps_first = "first" in reads or any(layer.reads_first for layer in self.layers)
         self._keeps_all = "all" in reads or self.jump != "last"
-        is_read_again = self._keeps_first or "all" in reads or reads[:1] == ["input"]
+        is_read_again = "all" in reads or "first" in reads or reads[:1] == ["input"]
         #: True if the first layer alone reads the features, and reads sparse ones.
-        self._first_takes_sparse = self.layers[0].takes_sparse and not is_read_again
-
-    def _place_layer(self, layer: Layer, score_norms: list[NormFactory]) -> Layer:
-        if self.graph_dropout.of_messages and not layer.drops_messages:
-            names = ", ".join(declaring("layer", "drops_messages"))
-            raise ValueError(
-                f"{described(type(self.graph_dropout))} drops entries of messages, and "
-                f"{described(type(layer))} does not say that it does so. Layers that do: {names}."
-            )
-        if self.edge_channels:
-            _check_reads([layer], "features")
-            layer.add_edge_features(self.edge_channels)
-        add_score_norms(layer, score_norms)
-        return layer
+        self._first_takes_sparse = (
+            self.layers[0].takes_sparse
+            and not is_read_again
+            and not any(layer.reads_first for layer in self.layers)
+        )
 
     def forward(
         self,
@@ -342,7 +354,7 @@ class DeepGNN(nn.Module):
                 thinned = self.graph_dropout(graph)
             update_weight_norms(self._normed_maps)
         graphs = self.receptive_fields(thinned, num_outputs)
-        states = States(self._keeps_first, self._keeps_all)
+        states = States(self._keeps_all)
 
         hidden = self._encode(first_rows(x, graphs[0].num_sources), graph)
         hidden = self.blocks(hidden, graphs, states)
@@ -361,9 +373,9 @@ class DeepGNN(nn.Module):
                 f"x has the features of {len(x)} nodes, and the graph has {graph.num_nodes}."
             )
         if graph.edge_weight is not None:
-            _check_reads(self.layers, "weights")
+            _check_layers(self.layers, "takes_edge_weights", WEIGHTS)
         if graph.edge_channels != self.edge_channels:
-            _check_reads(self.layers, "features")
+            _check_layers(self.layers, "takes_edge_features", FEATURES)
             raise ValueError(
                 f"the edges of this graph have {graph.edge_channels} features, and the stack was "
                 f"made for edge_channels={self.edge_channels}."
@@ -483,17 +495,9 @@ def _cancel_calibration(stack: DeepGNN, _: Any) -> None:
     stack.uncalibrated = None
 
 
-def _check_reads(layers: Iterable[Any], what: Literal["weights", "features"]) -> None:
-    """Check that the layers read weights or features of edges."""
-    declared = f"takes_edge_{what}"
-    way_out = ""
-    if what == "features":
-        way_out = " Data sets of PyTorch Geometric leave them out with edge_features false."
+def _check_layers(layers: Iterable[Any], promise: str, reason: str) -> None:
+    """Check that all layers make a promise; the reason names a layer that does not, as ``{}``."""
     for layer in layers:
-        if getattr(layer, declared):
-            continue
-        names = ", ".join(declaring("layer", declared))
-        raise ValueError(
-            f"the edges of this graph have {what}, and {described(type(layer))} does not read "
-            f"them. Layers that do: {names}, and pyg with a convolution that reads them.{way_out}"
-        )
+        if not getattr(layer, promise):
+            names = ", ".join(declaring("layer", promise))
+            raise ValueError(f"{reason.format(described(type(layer)))} Layers that do: {names}.")

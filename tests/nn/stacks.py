@@ -8,13 +8,9 @@ from gnn_depth.nn.skips import Residual
 from gnn_depth.registry import registered
 from tests.nn.layers.variants import VARIANTS
 
-#: Layers without a weight chain, and a variant of a layer that has none.
+#: Layers without a weight chain.
 WITHOUT_CHAIN = ("acm", "antisymmetric", "ggnn", "mean", "pyg", "reaction", "swan", "unitary")
-WITH_CHAIN = [
-    variant
-    for variant, (layer, _) in VARIANTS.items()
-    if layer not in WITHOUT_CHAIN and variant != "sage_of_one_length"
-]
+WITH_CHAIN = [variant for variant, (layer, _) in VARIANTS.items() if layer not in WITHOUT_CHAIN]
 
 
 class Oscillator(Residual):

@@ -45,7 +45,7 @@ def test_the_law_holds_for_every_neuron_of_a_stack_and_rescaling_them_changes_no
     backward(stack, x, graph)
     found = links(stack)
     assert why_no_law(stack) is None
-    assert {state for link in found for state in link.states} == set(hidden_states(stack))
+    assert {state for link in found for state in link.states} == hidden_states(stack)
     assert all(is_conserved(stack, link) for link in found)
     with torch.no_grad():
         before = stack.eval()(x, graph)

@@ -53,7 +53,6 @@ def normed(stack):
         ({"name": "gatv2", "share_weights": True}, 1),
         ("gin", 2),
         ("sage", 2),
-        ({"name": "sage", "normalize": True}, 2),
         ("transformer", 4),
         ("ggnn", 1),
     ],

@@ -168,8 +168,8 @@ def _scaled(scores_EH: Tensor, factor_NH: Tensor | None, graph: Graph) -> Tensor
 def _serve(given: Tensors, graph: Graph, *others: Any) -> bool:
     """True if a kernel computes with these tensors."""
     # A kernel does not know the positions of a shard's edges in the whole graph, which decide what
-    # is dropped; a scale of 1 / (1 - p) does not exist for p = 1; and dropped messages must exist.
-    if graph.is_shard or others[-1].p == 1 or graph.message_dropout:
+    # is dropped; and dropped messages must exist.
+    if graph.is_shard or graph.message_dropout:
         return False
     return kernels.serve(given, graph)
 

@@ -64,7 +64,7 @@ def fuses(given: tuple[Any, Any, Any, Any], graph: Graph, *_: bool) -> bool:
     return kernels.serve((x, weight, edge_weights, bias), graph)
 
 
-def convolution(
+def _composed(
     x: Float[Tensor, "nodes inputs"],
     weight: Float[Tensor, "outputs inputs"],
     bias: Float[Tensor, "outputs"] | None,
@@ -85,18 +85,6 @@ def convolution(
         relu: Use ReLU as activation, or none.
         residual: Add the features themselves, which then are as wide as the outputs.
     """
-    return _convolution(x, weight, bias, edge_weights, graph, relu, residual)
-
-
-def _composed(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    edge_weights: Tensor,
-    graph: Graph,
-    relu: bool,
-    residual: bool,
-) -> Tensor:
     y = plus(aggregate(edge_weights, F.linear(x, weight), graph), bias)
     if relu:
         y = y.relu()
@@ -105,10 +93,5 @@ def _composed(
     return y
 
 
-_convolution = by_kernel(
-    _composed,
-    fuses,
-    kernels.block_forward,
-    kernels.block_backward,
-    4,
-)
+#: convolution(x, weight, bias, edge_weights, graph, relu, residual), by one kernel where it can.
+convolution = by_kernel(_composed, fuses, kernels.block_forward, kernels.block_backward, 4)

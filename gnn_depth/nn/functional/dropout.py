@@ -42,8 +42,6 @@ def dropout_by(mask: Mask, x: Tensor, rows: Tensor | None = None) -> Tensor:
     """:func:`dropout` with a given mask."""
     if mask.seed is None or (x.numel() == 0 and rows is None):
         return x
-    if mask.p == 1:  # there is no factor 1 / (1 - p)
-        return x * 0
     return _dropout(x, mask, rows)
 
 
@@ -52,9 +50,7 @@ def dropout_at(positions: Tensor, values: Tensor, p: float, training: bool = Tru
     mask = draw_mask(values, p, training)
     if mask.seed is None:
         return values
-    if p == 1:
-        return values * 0
-    return values * kept(positions, mask).to(values.dtype) * (1 / (1 - p))
+    return values * (kept(positions, mask).to(values.dtype) * mask.scale)
 
 
 def kept(positions: Tensor, mask: Mask) -> Tensor:
@@ -79,7 +75,7 @@ def _positions(x: Tensor, rows: Tensor | None = None) -> Tensor:
 
 def _reference(x: Tensor, mask: Mask, rows: Tensor | None) -> Tensor:
     is_kept = kept(_positions(x, rows), mask).to(x.dtype)
-    return x * (is_kept * (1 / (1 - mask.p)))
+    return x * (is_kept * mask.scale)
 
 
 def _drop(x: Tensor, mask: Mask, rows: Tensor | None) -> Tensor:

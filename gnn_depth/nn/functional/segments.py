@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+from torch_geometric.utils import scatter
 
 from gnn_depth.graph import Graph
 from gnn_depth.nn.functional import reference
@@ -144,9 +145,8 @@ def graph_mean(
         return graph.all_reduce(x.sum(0, keepdim=True)) / graph.total_nodes
     if graph.node_to_graph is None:
         return x.mean(0, keepdim=True)
-    sums = x.new_zeros(graph.num_graphs, x.shape[1]).index_add(0, graph.node_to_graph, x)
-    sizes = graph.graph_sizes.clamp_min(1)[:, None].to(x.dtype)
-    return (sums / sizes).index_select(0, graph.node_to_graph)
+    means = scatter(x, graph.node_to_graph, 0, graph.num_graphs, "mean")
+    return means.index_select(0, graph.node_to_graph)
 
 
 def head_dots(x: NodesHeadsChannels, *vectors: HeadsChannels) -> tuple[NodesHeads, ...]:

@@ -2,7 +2,6 @@
 
 # N nodes, S sources, H heads, C channels
 
-from jaxtyping import Float
 from torch import Tensor
 
 from gnn_depth.graph import Graph
@@ -48,11 +47,6 @@ def root(square: NodesHeads) -> NodesHeads:
     return (square + TINY).sqrt()
 
 
-def largest_source(square: Float[Tensor, "sources heads"], graph: Graph) -> NodesHeads:
-    """The largest of some squares among the sources of each node; zero where there is none."""
-    return _largest(square, graph)
-
-
 def _largest_composed(square: Tensor, graph: Graph) -> Tensor:
     return segment_max(at_source(square, graph), graph).clamp_min(0)
 
@@ -61,7 +55,9 @@ def _serve_on_gpu(given: tuple[Tensor], graph: Graph) -> bool:
     return kernels.is_on_gpu(given[0]) and kernels.serve(given, graph)
 
 
-_largest = by_kernel(
+#: largest_source(squares, graph): the largest of some squares, (sources, heads), among the sources
+#: of each node; zero where there is none.
+largest_source = by_kernel(
     _largest_composed,
     _serve_on_gpu,
     kernels.on_gpu("largest"),

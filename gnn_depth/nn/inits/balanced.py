@@ -17,6 +17,8 @@ to neurons outside this set: :math:`\sum_i r_i u_i + \frac12 \sum_{ij} W_{ij}^2 
 \frac12 \sum_i s_i e^{-2 u_i}`.
 """
 
+from functools import reduce
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -58,9 +60,7 @@ class Balanced(Init):
     def draw(self, stack: DeepGNN) -> None:
         self.base.draw(stack)
         found = stack.links()  # refuses what cannot be balanced
-        missing = set(hidden_states(stack))
-        for link in found:
-            missing.difference_update(link.states)
+        missing = hidden_states(stack).difference(*(link.states for link in found))
         if missing:
             raise ValueError(
                 f"the output of layer {min(missing) - 1} is added to the input features, or is "
@@ -114,14 +114,9 @@ def _balance(link: Link, beta: float | None) -> None:
     leaving = [share for share in link.outgoing if share.parameter not in within]
     into = _squares(coming)
     out = _squares(leaving)
-    flow: Tensor | None = None
-    for share in inner:
-        squares = share.parameter.double().square()
-        if flow is not None:
-            squares = flow + squares
-        flow = squares
-    leaves = out
-    if flow is not None:
+    leaves, flow = out, None
+    if inner:
+        flow = reduce(torch.add, [share.parameter.double().square() for share in inner])
         leaves = out + flow.sum(0)
     for side, squares in (("into", into), ("out of", leaves)):
         zeros = (~(squares > 0)).nonzero()

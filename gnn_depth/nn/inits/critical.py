@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.utils import to_scipy_sparse_matrix
 
 from gnn_depth.graph import Graph
-from gnn_depth.nn.inits.matrices import draw_layers, matrices_of
+from gnn_depth.nn.inits.matrices import draw_layers
 from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.registry import described, register
@@ -76,7 +76,7 @@ class Critical(Init):
             )
         for layer in dict.fromkeys(stack.layers):  # a shared layer once
             assert isinstance(layer, Layer)
-            for weight in matrices_of(layer):
+            for weight in layer.weight_chain().matrices:
                 weight.mul_((variance / layer.in_channels) ** 0.5)
 
 

@@ -2,17 +2,16 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from gnn_depth.nn.neurons import hidden_states
 from gnn_depth.nn.parts import Init, Layer
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.ranges import NonNegative
 from gnn_depth.registry import described, register
-
-Distribution: TypeAlias = Literal["normal", "uniform"]
 
 
 @register("init", "default")
@@ -81,7 +80,9 @@ class MatrixInit(Init):
 
 def redrawn(layer: Any) -> list[Tensor]:
     """Draw a layer as the library does, with biases of zero; return the matrices of its chain."""
-    matrices = matrices_of(layer)  # refuses a layer without a chain before it is drawn
+    matrices: list[Tensor] = (
+        layer.weight_chain().matrices
+    )  # refuses a layer without a chain before it is drawn
     layer.reset_parameters()
     for name, parameter in layer.named_parameters():  # those outside its weight chain too
         if name.rpartition(".")[2] == "bias":
@@ -98,22 +99,16 @@ def draw_layers(stack: DeepGNN, draw: Callable[[Tensor], object]) -> None:
         linear.reset_parameters()
 
 
-def matrices_of(layer: Layer) -> list[Tensor]:
-    """The matrices of a layer's weight chain, each once."""
-    return layer.weight_chain().matrices
-
-
 def _role_in_layer(stack: DeepGNN, layer: Layer, weight: Tensor) -> MatrixRole:
     """The role of a layer's matrix; a side that lies inside the layer is not activated."""
     chain = layer.weight_chain()
     # A layer that is shared stands at several positions.
     positions = [position for position, other in enumerate(stack.layers) if other is layer]
-    reads_input = isinstance(stack.encoder, nn.Identity) and 0 in positions
-    gives_output = not isinstance(stack.decoder, nn.Linear) and len(stack.layers) - 1 in positions
+    hidden = hidden_states(stack)
     # As sets: a search in a tuple would compare the numbers of matrices.
     comes_in, leaves = weight in set(chain.incoming), weight in set(chain.outgoing)
     return MatrixRole(
-        hidden=not reads_input and not gives_output,
+        hidden=all({position, position + 1} <= hidden for position in positions),
         activated=comes_in and any(_activates(stack, position + 1) for position in positions),
         reads_activated=leaves and any(_activates(stack, position) for position in positions),
     )
@@ -172,7 +167,6 @@ class Xavier(_Alike):
     neural networks*, AISTATS 2010.
 
     Args:
-        distribution: ``normal`` or ``uniform``.
         gain: g, a factor on the standard deviation.
         attention: ``drawn``, ``zero``, or ``together``: the heads of a layer are drawn as one
             tensor (1, heads, channels), hence with variance :math:`2 g^2 / ((heads + 1) \,
@@ -184,12 +178,10 @@ class Xavier(_Alike):
 
     def __init__(
         self,
-        distribution: Distribution = "normal",
         gain: NonNegative = 1.0,
         attention: Literal["drawn", "together", "zero"] | None = None,
         looks_linear: bool = False,
     ) -> None:
-        self.distribution = distribution
         self.gain = gain
         self.attention = attention
         self.looks_linear = looks_linear
@@ -204,8 +196,6 @@ class Xavier(_Alike):
             self._draw_by_head(attention)
 
     def _draw(self, weight: Tensor) -> Tensor:
-        if self.distribution == "uniform":
-            return nn.init.xavier_uniform_(weight, gain=self.gain)
         return nn.init.xavier_normal_(weight, gain=self.gain)
 
 
@@ -218,20 +208,12 @@ class Kaiming(_Alike):
     The attention parameters of each head are drawn like a matrix of shape (1, channels). Biases are
     zero. Other parameters of a layer are drawn as PyTorch Geometric does. He et al., *Delving Deep
     into Rectifiers*, ICCV 2015.
-
-    Args:
-        distribution: ``normal`` or ``uniform``.
     """
-
-    def __init__(self, distribution: Distribution = "normal") -> None:
-        self.distribution = distribution
 
     def draw_attention(self, attention: Tensor) -> None:
         self._draw_by_head(attention)
 
     def _draw(self, weight: Tensor) -> Tensor:
-        if self.distribution == "uniform":
-            return nn.init.kaiming_uniform_(weight, nonlinearity="relu")
         return nn.init.kaiming_normal_(weight, nonlinearity="relu")
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 from torch_geometric.nn.inits import glorot, uniform, zeros
@@ -207,20 +206,13 @@ class SAGE(TakesMeans, _SumOfMaps):
         in_channels: Width of the incoming features.
         out_channels: Width of the outgoing features.
         root_weight: Add the node itself.
-        normalize: Divide each node's output by its Euclidean norm.
         bias: Add b.
     """
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        root_weight: bool = True,
-        normalize: bool = False,
-        bias: bool = True,
+        self, in_channels: int, out_channels: int, root_weight: bool = True, bias: bool = True
     ) -> None:
         super().__init__(in_channels, out_channels, bias, root_weight)
-        self.normalize = normalize
 
     def reset_parameters(self) -> None:
         self.lin.reset_parameters()
@@ -228,15 +220,5 @@ class SAGE(TakesMeans, _SumOfMaps):
             self.lin_root.reset_parameters()
         uniform(self.in_channels, self.bias)
 
-    def weight_chain(self) -> WeightChain:
-        if self.normalize:  # a neuron cannot be rescaled without changing the others
-            raise ValueError(
-                "layer 'sage' with normalize true has no weight chain: use normalize false."
-            )
-        return super().weight_chain()
-
     def forward(self, x: Inputs, graph: Graph) -> Outputs:
-        out = self._sum(x, graph, graph.mean_weights)
-        if self.normalize:
-            out = F.normalize(out)
-        return out
+        return self._sum(x, graph, graph.mean_weights)

@@ -73,10 +73,7 @@ class PyGConv(Layer):
             raise ValueError(
                 f"{conv} keeps the width: {in_channels} channels cannot become {out_channels}."
             )
-        known = {name: option.default for name, option in takes.items()} | options
-        # Where several are averaged, they count as one.
-        heads = known.get("heads", 1) if known.get("concat", True) else 1
-        super().__init__(in_channels, out_channels, heads)
+        super().__init__(in_channels, out_channels)
         self.name = conv
         # Made again when the number of edge features is known.
         self._make = partial(cls, **given, **options)
@@ -84,6 +81,8 @@ class PyGConv(Layer):
             self.conv: nn.Module = self._make()
         except TypeError as error:  # such as a missing one
             raise ValueError(f"{conv} refuses its options: {error}.") from error
+        if getattr(self.conv, "concat", True):  # heads that are averaged count as one
+            self.heads = getattr(self.conv, "heads", 1)
         self.takes_edge_weights = "edge_weight" in reads
         self.takes_edge_features = "edge_attr" in reads and "edge_dim" in takes
 

@@ -45,12 +45,6 @@ def families() -> list[str]:
     return sorted(path.stem for path in SOURCES.glob("*.cpp"))
 
 
-def cache_folder() -> Path:
-    """The folder of compiled kernels, in the user's cache."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    return base / "gnn_depth" / "native"
-
-
 def is_switched_off() -> bool:
     """True if the user wants PyTorch alone."""
     return os.environ.get(SWITCH, "").lower() in ("0", "off", "false")
@@ -62,7 +56,9 @@ def load_kernels() -> tuple[str, list[ctypes.CDLL]]:
     Raises:
         NoKernelsError: They cannot be built or loaded; the message says why.
     """
-    compiler, folder = _compiler(), cache_folder()
+    compiler = _compiler()
+    caches = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")  # the user's
+    folder = Path(caches) / "gnn_depth" / "native"
     key = _key(compiler)
     libraries = [folder / f"{name}-{key}.so" for name in families()]
     try:
@@ -119,13 +115,9 @@ def _processor() -> list[str]:
     return found
 
 
-def _checksum(library: Path) -> Path:
-    return library.with_suffix(".sha256")
-
-
 def _is_whole(library: Path) -> bool:
     """True if the library is there and has the checksum that it was written with."""
-    checksum = _checksum(library)
+    checksum = library.with_suffix(".sha256")
     if not (library.is_file() and checksum.is_file()):
         return False
     # As bytes: a damaged checksum need not be a text.
@@ -168,7 +160,7 @@ def _compile(compiler: str, libraries: list[Path]) -> None:
         digest = hashlib.sha256(partial.read_bytes()).hexdigest()
         # The old library goes first, so that no moment has a library with a checksum of another.
         library.unlink(missing_ok=True)
-        _checksum(library).write_text(digest)
+        library.with_suffix(".sha256").write_text(digest)
         partial.replace(library)
     # Only now: the libraries that have become whole stay for the next attempt.
     if failed:

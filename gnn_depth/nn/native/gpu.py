@@ -113,7 +113,7 @@ def attend(scores_EH: Tensor, x_SHC: Tensor, graph: Graph, dropout: Mask) -> tup
     alpha = scores_EH.new_empty(scores_EH.shape)
     y = x_SHC.new_empty(graph.num_nodes, *x_SHC.shape[1:])
     given = x_SHC, *_mask(dropout, graph), scores_EH, alpha, y
-    _by_rows(programs.attend, graph, y, *given, SCALE=1 / (1 - dropout.p))
+    _by_rows(programs.attend, graph, y, *given, SCALE=dropout.scale)
     return y, alpha
 
 
@@ -137,7 +137,7 @@ def _attend_backward(
     sums = alpha.new_empty(2, graph.num_nodes, alpha.shape[1])
     given = x_SHC, *_mask(dropout, graph), scores_EH, other, alpha, grad_NHC
     found = weights, of_scores, *sums
-    scale = 1 / (1 - dropout.p)
+    scale = dropout.scale
     _by_rows(programs.attend_backward, graph, x_SHC, *given, *found, SCALE=scale, SLOPE=slope)
     return of_scores, sum_rows(weights, grad_NHC, graph, True), *sums
 
@@ -209,6 +209,6 @@ def largest_backward(
 
 def drop(x: Tensor, dropout: Mask) -> Tensor:
     y, count = x.new_empty(x.shape), x.numel()
-    given = dropout.seed, dropout.threshold, x, y, count, 1 / (1 - dropout.p), BLOCK
+    given = dropout.seed, dropout.threshold, x, y, count, dropout.scale, BLOCK
     _launch(programs.drop, triton.cdiv(count, BLOCK), *given)
     return y

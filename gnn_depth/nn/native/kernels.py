@@ -5,8 +5,9 @@ float32 and float64 in the memory of a CPU or an NVIDIA GPU, outside the compile
 ``torch.func``. Kernels for CPUs are in C++ and called from here; those for GPUs are in ``gpu.py``.
 """
 
-# N nodes (targets), S sources, E edges, H heads, C channels; of a block I inputs and O outputs;
-# P parts of the nodes, 2 vectors, M numbers of any tensor
+# N nodes (targets), S sources, E edges, H heads, C channels; of a block I inputs, O outputs,
+# G groups and B numbers of weight and bias; P parts of the nodes, 2 vectors, M numbers of any
+# tensor
 
 import ctypes
 import logging
@@ -280,6 +281,8 @@ class Kernel:
             graph = values["graph"]
             lists = lists_of(graph)
             sizes["P"], sizes["2"] = lists.parts, 2
+            if "O" in sizes:
+                sizes["G"], sizes["B"] = GROUPS, sizes["O"] * (sizes["I"] + 1)
             values["graph"], values["edges"] = lists.graph, lists.into
             if values.get("transposed"):
                 values["edges"] = lists.out
@@ -472,9 +475,9 @@ _block = Kernel(
 )
 _block_backward = Kernel(
     "block_backward",
-    "grad_NO x_NI weight_OI weights_E graph residual signs on_nodes of_groups of_both",
-    "graph weights_E grad_NO x_NI weight_OI signs residual on_nodes of_groups of_x_NI of_both I O",
-    "of_x_NI",
+    "grad_NO x_NI weight_OI weights_E graph residual signs",
+    "graph weights_E grad_NO x_NI weight_OI signs residual room_NO room_GB of_x_NI of_both_B I O",
+    "of_x_NI of_both_B",
 )
 #: ELU, twice: the backward pass reads the output. These three treat every number by itself, so
 #: that any shape will do.
@@ -518,14 +521,9 @@ def block_backward(
     signs: Tensor | None,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of x, the weight and the bias; the weights of the edges have none."""
-    on_nodes = None
-    if relu:
-        on_nodes = torch.empty_like(grad_NO, memory_format=torch.contiguous_format)
-    # The gradients of weight and bias lie one after the other, once for each group and in total.
-    numbers = weight_OI.numel()
-    size = numbers + len(weight_OI)
-    of_groups, of_both = grad_NO.new_empty(GROUPS, size), grad_NO.new_empty(size)
     given = grad_NO, x_NI, weight_OI, weights_E, graph, residual, signs
-    of_x = _block_backward(*given, on_nodes, of_groups, of_both)
+    # Those of the weight and the bias lie one after the other.
+    of_x, of_both = _block_backward(*given)
+    numbers = weight_OI.numel()
     of_bias = None if bias_O is None else of_both[numbers:]
     return of_x, of_both[:numbers].view_as(weight_OI), of_bias, None

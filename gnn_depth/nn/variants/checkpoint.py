@@ -7,6 +7,7 @@ A snapshot of what the computation depends on lets the backward pass repeat it e
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -77,7 +78,7 @@ def _run(
     blocks: Blocks, x: Hidden, graphs: Sequence[Graph], states: States
 ) -> tuple[Tensor, States]:
     """Run blocks without changing the states given, so that running them again does the same."""
-    states = states.copy()
+    states = replace(states, all=list(states.all))  # a copy of the list, not of the tensors
     return blocks(x, graphs, states), states
 
 

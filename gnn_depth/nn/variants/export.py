@@ -55,12 +55,6 @@ class ExportedGraph(Graph):
         return ones.new_zeros(self.num_nodes).index_add(0, self.target, ones)
 
     @property
-    def graph_sizes(self) -> Tensor:
-        assert self.node_to_graph is not None
-        ones = torch.ones_like(self.node_to_graph)
-        return ones.new_zeros(self.num_graphs).index_add(0, self.node_to_graph, ones)
-
-    @property
     def reverse(self) -> Tensor | None:
         return None
 

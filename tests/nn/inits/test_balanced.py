@@ -9,7 +9,7 @@ import torch
 from gnn_depth.diagnostics.balance import imbalance, size
 from gnn_depth.nn import DeepGNN
 from gnn_depth.nn.inits import Balanced, BalancedXavier, DefaultInit, Orthogonal, Xavier
-from gnn_depth.nn.layers import GCN, GGNN, SAGE, GATv2
+from gnn_depth.nn.layers import GCN, GGNN, GATv2
 from gnn_depth.nn.neurons import links
 from gnn_depth.nn.skips import Dense, Residual
 from tests.nn.inits.test_matrices import INITS
@@ -79,7 +79,6 @@ def test_beta_is_the_squared_length_of_what_comes_into_the_first_neurons(beta, e
     ("layer", "options", "reason"),
     [
         (GGNN, {}, "'ggnn' has no weight chain"),
-        (partial(SAGE, normalize=True), {}, "'sage'.*normalize false"),
         (GCN, {"skip": Dense}, "'dense'.*gated, .*residual"),
         (GCN, {"skip": Residual, "encoder": "none"}, "encoder linear"),
     ],

@@ -48,13 +48,10 @@ def test_attention_that_is_drawn_together_has_the_variance_of_a_tensor_of_all_he
     assert float(drawn.detach().square().mean()) == pytest.approx(2 / ((heads + 1) * 64), rel=0.15)
 
 
-@pytest.mark.parametrize(("distribution", "largest"), [("normal", 8.0), ("uniform", 3**0.5)])
 @pytest.mark.parametrize("init", [Kaiming, Xavier, partial(Xavier, attention="zero")])
-def test_matrices_and_attention_are_drawn_with_the_variance_of_the_formula(
-    init, distribution, largest
-):
+def test_matrices_and_attention_are_drawn_with_the_variance_of_the_formula(init):
     stack = DeepGNN(200, 7, GAT, 2, 150)
-    init(distribution)(stack)
+    init()(stack)
     weights = [stack.encoder.weight, stack.layers[0].lin.weight, stack.decoder.weight]
     if init in (Kaiming, Xavier):
         weights.append(stack.layers[1].att_src)
@@ -63,15 +60,13 @@ def test_matrices_and_attention_are_drawn_with_the_variance_of_the_formula(
         deviation = (2 / ends) ** 0.5
         tolerance = 0.2 if weight.numel() < 2000 else 0.03
         assert weight.std().item() == pytest.approx(deviation, rel=tolerance)
-        assert weight.abs().max() <= largest * deviation
 
 
-@pytest.mark.parametrize("distribution", ["normal", "uniform"])
-def test_the_gain_of_xavier_is_a_factor_on_every_matrix(distribution):
+def test_the_gain_of_xavier_is_a_factor_on_every_matrix():
     stacks = []
     for gain in (1.0, 3.0):
         torch.manual_seed(0)
-        stacks.append(DeepGNN(10, 4, GCN, init=Xavier(distribution, gain)))
+        stacks.append(DeepGNN(10, 4, GCN, init=Xavier(gain)))
     for once, more in zip(stacks[0].linear_maps(), stacks[1].linear_maps()):
         torch.testing.assert_close(more.weight, 3 * once.weight)
 

@@ -135,7 +135,6 @@ PAIRS = {
     "gin_bias": partial(gin_pair, bias=False),
     "sage": sage_pair,
     "sage_root": partial(sage_pair, root_weight=False),
-    "sage_normalize": partial(sage_pair, normalize=True),
     "sage_bias": partial(sage_pair, bias=False),
 }
 

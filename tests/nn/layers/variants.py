@@ -34,7 +34,6 @@ VARIANTS = {
     "pyg": ("pyg", {"conv": "GraphConv"}),
     "sage": ("sage", {}),
     "sage_of_neighbours": ("sage", {"root_weight": False}),
-    "sage_of_one_length": ("sage", {"normalize": True}),
     "swan": ("swan", {}),
     "unitary": ("unitary", {}),
 }

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from gnn_depth import DeepGNN, Graph, Init, register
 from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.inits import Xavier
-from gnn_depth.nn.inits.matrices import matrices_of
 from gnn_depth.ranges import Positive, Range
 from gnn_depth.registry import described
 from gnn_depth.torch_internals import without_hooks
@@ -143,7 +142,7 @@ class _Trial:
         self.matrices: dict[nn.Module, list[Tensor]] = {}
         self.drawn: dict[nn.Module, list[Tensor]] = {}
         for layer in stack.layers:
-            self.matrices[layer] = matrices_of(layer)
+            self.matrices[layer] = layer.weight_chain().matrices
             self.drawn[layer] = [weight.detach().clone() for weight in self.matrices[layer]]
         self.count = len(self.matrices)
         self.smoothness = _smoothness(x, graph)

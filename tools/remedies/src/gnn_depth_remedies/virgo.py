@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gnn_depth import DeepGNN, Graph, Init, register
 from gnn_depth.nn.functional import aggregate
-from gnn_depth.nn.inits.matrices import draw_layers, matrices_of
+from gnn_depth.nn.inits.matrices import draw_layers
 from gnn_depth.registry import described
 
 Direction: TypeAlias = Literal["both", "forward", "backward"]
@@ -69,7 +69,7 @@ class VirGo(Init):
     def calibrate(self, stack: DeepGNN, x: Tensor, graph: Graph) -> None:
         variances = self._variances(stack, x, graph)
         for layer, variance in zip(stack.layers, variances, strict=True):
-            for weight in matrices_of(layer):
+            for weight in layer.weight_chain().matrices:
                 weight.mul_(variance**0.5)
 
     def _variances(self, stack: DeepGNN, x: Tensor, graph: Graph) -> list[float]:
