@@ -171,9 +171,9 @@ BUDGETS = {
     "data": 25_500,
     "training": 28_600,
     "diagnostics": 33_000,
-    "testing": 7_400,
-    "sweeps": 8_400,
-    "reports": 12_400,
+    "testing": 6_900,
+    "sweeps": 8_100,
+    "reports": 12_000,
     "cli": 16_400,
     "the files beside the rooms": 18_500,
 }

@@ -12,6 +12,7 @@ from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver, line_of
 from gnn_depth.cli.sweep import load_grid
 from gnn_depth.registry import as_written
+from gnn_depth.reports.figures import check_options
 from gnn_depth.reports.published import parse_published
 
 FOLDER = Path(__file__).parent.parent / "configs"
@@ -93,6 +94,7 @@ def test_a_shipped_item_has_published_numbers_of_runs_that_its_grid_has(path):
         for axis, label in entry.where.items():
             assert label in labels[axis]
     assert {*item.table["rows"], *item.table.get("columns", [])} <= set(labels)
+    check_options(item.figure.get("kind", "depth"), item.figure.keys() - {"kind"})
 
 
 # The configs, grids and items of the LipschitzNorm paper say what the paper says.

@@ -224,11 +224,15 @@ def depth(
     values = [text for (text,) in settings.in_order(zip(frame[across].map(label)))]
     numbers = list(map(settings.number, values))
     has_names = None in numbers
-    places = np.arange(1.0, 1 + len(values)) if has_names else np.array(numbers, float)
+    places = np.arange(1.0, 1 + len(values))
+    if not has_names:
+        places = np.array(numbers, float)
     place_of = dict(zip(values, places, strict=True))
     groups = group(frame, panel, line, [across], remedy=None)
     picture = Picture(groups, words(across), metric_words(metric))
-    known = read_published(published, metric) if published is not None else []
+    known = []
+    if published is not None:
+        known = read_published(published, metric)
     counts = []
     for title, name, runs in each_line(groups):
         axes, look = picture.panels[title], picture.look(name)
@@ -311,20 +315,19 @@ def heatmap(
     values, notes = measured(frame, measure, panel, ())
     picture = Picture(values, "step", "layer")
     picture.notes = ["Median.", *notes]
-    maps = {}
-    for title, _, mine in each_line(values):
-        maps[title] = of_layers(mine).groupby(["step", "layer"]).median().unstack("step")
-    every = np.concatenate([cells.to_numpy().ravel() for cells in maps.values()])
-    name, low, high = colour_scale(every, values.attrs["around_zero"])
+    of_runs = values.groupby([PANEL, "run", "step", "layer"])["value"].mean()
+    medians = of_runs.groupby([PANEL, "step", "layer"]).median()
+    name, low, high = colour_scale(medians.to_numpy(), values.attrs["around_zero"])
     colours = matplotlib.colormaps[name].with_extremes(under="black", bad="0.6")
-    for title, cells in maps.items():
+    for title, axes in picture.panels.items():
+        cells = medians[title].unstack("step")
         lost, zero = lost_and_zero(cells.to_numpy(), values.attrs["log10"])
         # A zero is drawn as something below the scale.
         shown = np.ma.masked_array(np.where(zero, low - 1, cells), lost)
         x, y = edges(cells.columns.to_numpy()), edges(cells.index.to_numpy())
         # Thousands of cells would make a PDF slow.
         look: dict[str, Any] = {"cmap": colours, "vmin": low, "vmax": high, "rasterized": True}
-        mesh = picture.panels[title].pcolormesh(x, y, shown, **look)
+        mesh = axes.pcolormesh(x, y, shown, **look)
     picture.colour_bar(mesh, axis_label(values))
     return picture
 

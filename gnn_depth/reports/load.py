@@ -4,6 +4,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, is_alive, read_result
 
 NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
+PLACE = "place in its sweep"  # no axis is called so
 # Columns of what options do not tell: the content of the data, and of the plugins, which older runs
 # lack; and the options that change with the seed.
-IDENTITY = ("data_sha256", "plugin_files", "per_seed")
+IDENTITY = ("data_sha256", "plugin_files", "per_seed", PLACE)
 SHOWN = 5  # files named in a warning
 
 
@@ -116,45 +118,39 @@ def _read_result(folder: str) -> dict[str, Any]:
             result["metrics"][name] = math.nan if value is None else float(value)
         except (TypeError, ValueError, OverflowError):
             raise ValueError(f"has a metric {name!r} that is not a number: {value!r:.30}") from None
+    for part in ("hparams", "axes"):
+        for name, value in result[part].items():
+            if isinstance(value, list | dict):
+                result[part][name] = str(value)
+            elif value is None and part == "axes":  # set to null; a run without it has none
+                result[part][name] = "null"
     return result
 
 
 def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     """The runs of each sweep in the order of its grid; others, and older ones, as they are."""
     rows = []
-    # Dicts keep names in the order of their first appearance.
-    parts: dict[str, dict[str, None]] = {part: {} for part in PARTS}
-    sweeps: dict[str, int] = {}
-    places = []
     for folder, result in found.items():
-        row = {name: result.get(name) for name in COLUMNS}
+        row = {name: result.get(name) for name in (*COLUMNS, "data_sha256")}
         row |= {"folder": folder, "version": result["packages"].get("gnn-depth")}
-        row["data_sha256"] = result.get("data_sha256")
+        row |= {PLACE: result.get("place")}
         row["plugin_files"] = ", ".join(map(str, result.get("plugins") or [])) or None
         changing = result.get("per_seed") or []
         row["per_seed"] = tuple(name.replace(".init_args.", ".") for name in changing)
-        row |= result["metrics"]
         # An axis wins over a hyperparameter, because its labels may stand for whole sub-configs.
-        for part in ("hparams", "axes"):
-            for name, value in result[part].items():
-                if isinstance(value, list | dict):
-                    value = str(value)
-                elif value is None and part == "axes":  # set to null; a run without it has none
-                    value = "null"
-                row[name] = value
-        rows.append(row)
-        for part, names in parts.items():
-            names |= dict.fromkeys(result[part])
-        place = result.get("place")
-        of_sweep = sweeps.setdefault(str(result.get("sweep")), len(sweeps))
-        places.append((of_sweep, place if isinstance(place, int) else math.inf))
-    names = [*COLUMNS, *IDENTITY, *parts["metrics"], *parts["hparams"], *parts["axes"]]
-    frame = pd.DataFrame(rows, columns=list(dict.fromkeys(names)))
-    for name in NUMBERS:  # a column with gaps would be one of objects
+        rows.append(row | result["metrics"] | result["hparams"] | result["axes"])
+    parts = {}
+    for part in PARTS:  # names in the order of their first appearance
+        names = chain.from_iterable(result[part] for result in found.values())
+        parts[part] = list(dict.fromkeys(names))
+    columns = dict.fromkeys([*COLUMNS, *IDENTITY, *chain.from_iterable(parts.values())])
+    frame = pd.DataFrame(rows, columns=list(columns))
+    frame.attrs |= parts
+    for name in (*NUMBERS, PLACE):  # a column with gaps would be one of objects
         frame[name] = pd.to_numeric(frame[name], errors="coerce")
-    for part, names in parts.items():
-        frame.attrs[part] = list(names)
-    return frame.iloc[sorted(range(len(frame)), key=places.__getitem__)]
+    sweeps, _ = pd.factorize(frame["sweep"].astype(str))
+    order = pd.DataFrame({"sweep": sweeps, "place": frame[PLACE]})
+    return frame.loc[order.sort_values(["sweep", "place"]).index]
 
 
 def _newest(frame: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from gnn_depth.diagnostics.balance import defect
 from gnn_depth.graph import Graph
 from gnn_depth.nn import native
 from gnn_depth.nn.functional.sparse_features import sparse_form
-from gnn_depth.nn.parts import Norm
+from gnn_depth.nn.parts import Layer, Norm, ScoreNorm
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing.subjects import (
     OUT,
@@ -131,8 +131,10 @@ def blocks(subject: Subject) -> None:
     others = {}
     for nodes in (1, 5):
         block = graph.prefix(nodes)
-        rows = slice(block.num_sources if subject.takes_sources else nodes)
-        others[f"the first {nodes} nodes"] = block, rows, slice(nodes)
+        rows = nodes
+        if isinstance(part, Layer | ScoreNorm):  # others read the targets alone
+            rows = block.num_sources
+        others[f"the first {nodes} nodes"] = block, slice(rows), slice(nodes)
     compare_rows(subject, graph, others)
 
 

@@ -68,7 +68,6 @@ class Subject:
         inputs[0], graph
     )
     rows: int | None = None  # of the inputs; by default one for each node
-    takes_sources: bool = False  # the rows on a block are its sources, otherwise its targets
     prepare: Callable[[Any, Sequence[Tensor]], None] = lambda part, inputs: (
         None
     )  # before every pass in training
@@ -142,7 +141,7 @@ def of_feature_norm(cls: type[FeatureNorm], make: Callable[..., Any]) -> list[Su
 
 
 def of_layer(cls: type[Layer], make: Callable[..., Any]) -> list[Subject]:
-    return [Subject("features", make, (CHANNELS, OUT), widths=(CHANNELS,), takes_sources=True)]
+    return [Subject("features", make, (CHANNELS, OUT), widths=(CHANNELS,))]
 
 
 def of_score_norm(cls: type[ScoreNorm], make: Callable[..., Any]) -> list[Subject]:
@@ -159,7 +158,6 @@ def of_score_norm(cls: type[ScoreNorm], make: Callable[..., Any]) -> list[Subjec
             (HEADS,),
             widths=(HEADS * CHANNELS,) * 2,
             apply=partial(_weighted_sum, score),
-            takes_sources=True,
         )
         found.append(subject)
     return found

@@ -67,11 +67,8 @@ def test_a_seed_has_its_own_options_which_come_last_and_change_no_label():
         assert of_seed.labels == plain.labels
     assert found.subset({}, None).seeds == (3, 5)
     assert found.subset({}, 1).seeds == (3,)
-
-
-def test_seeds_without_options_of_their_own_are_refused():
     with pytest.raises(GridError, match="per_seed has values for 2 seeds, and 4 are asked for"):
-        grid(PER_SEED).subset({}, 4)
+        found.subset({}, 4)
 
 
 def test_a_group_has_the_last_word_of_each_axis_and_a_parts_options():
@@ -83,22 +80,14 @@ def test_a_group_has_the_last_word_of_each_axis_and_a_parts_options():
     assert labels == ["none", "lipschitz scale=4 a=null b=true", "pair+layer", "null"]
 
 
-@pytest.mark.parametrize(
-    ("value", "label"),
-    [
-        ("{name: lipschitz, scale: 4}", "lipschitz scale=4"),
-        ("[[pair, layer]]", "pair+layer"),
-        ("null", None),
-    ],
-)
-def test_a_rule_names_a_value_as_its_axis_does(value, label):
-    axes = "axes: {model.norm: [none, {name: lipschitz, scale: 4}, [pair, layer], null]}"
-    found = grid(
-        f"{{{axes}, rules: [{{when: {{model.norm: {value}}}, skip: true}}]}}"
-    ).combinations()
-    labels = [combination.labels["model.norm"] for combination in found]
-    assert len(labels) == 3
-    assert label not in labels
+def test_a_rule_names_an_axis_and_its_values_as_the_axis_does():
+    part = "{name: lipschitz, scale: 4}"
+    rules = ""
+    for value in (part, "[[pair, layer]]", "null"):
+        rules += f"{{when: {{norm: {value}}}, skip: true}},"
+    axis = f"[none, {part}, [pair, layer], null]"
+    found = grid(f"{{axes: {{model.norm: {axis}}}, rules: [{rules}]}}").combinations()
+    assert [combination.labels["model.norm"] for combination in found] == ["none"]
 
 
 def test_a_subset_keeps_the_order_and_leaves_the_other_axes_alone():

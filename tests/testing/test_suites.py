@@ -275,7 +275,7 @@ def test_the_report_names_every_failure_its_input_the_deviation_and_the_remedy()
         report,
     )
     assert re.search(
-        r"\n  batch: .*\n    features in evaluation, graph 0 .* off by \d\.\d+ in row \d\.\n",
+        r"\n  batch: .*\n    features in evaluation, graph 0 .* off by \d\.\d+\.\n",
         report,
     )
     assert "graph_mean(x, graph)" in report
