@@ -28,7 +28,7 @@ from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import check_output
 from gnn_depth.config_file import Source, read_config
-from gnn_depth.part_specs import GROUPS, Option, Where, items_of
+from gnn_depth.part_specs import GIVEN_BY_DATA, GROUPS, Option, Where, items_of
 from gnn_depth.yaml_limits import value_in
 
 SHORT = {"-c": "--config", "-h": "--help"}
@@ -170,8 +170,10 @@ def merge(
     Raises a UsageError that names file and line of what does not exist or does not fit.
     """
     options: dict[str, Any] = {}
+    # Names of classes come first: a config of LightningCLI may hold their options alone.
+    named = [Source("", nested(*flag)) for flag in arguments.flags if flag[0] in ("model", "data")]
     # The base has no lines: a checkpoint may name a class of a plugin that is not here.
-    for source in [Source("", base or {}), *arguments.layers]:
+    for source in [Source("", base or {}), *named, *arguments.layers]:
         try:
             for key, where, value in _entries(source.data, known):
                 set_option(options, key, value, known, where)
@@ -216,7 +218,14 @@ def _entries(config: dict[str, Any], known: PartIndex) -> Iterator[tuple[str, Wh
         if not isinstance(value, dict):
             raise PartError(f"{key} consists of keys with values, not of {value!r}.", where)
         for option, inner in value.items():
-            yield f"{key}.{option}", (*where, option), inner
+            if key == "model" and option in GIVEN_BY_DATA:  # a config of LightningCLI has it
+                if known.dropped is not None:
+                    known.dropped.append(f"model.{option} is left out: the data determines it.")
+                continue
+            name = f"{key}.{option}"
+            if key == "trainer" and inner is None and name in known.options:
+                inner = known.options[name].default  # as null is in LightningCLI
+            yield name, (*where, option), inner
 
 
 def _structure(text: Any) -> Any:

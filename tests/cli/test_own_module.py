@@ -157,6 +157,23 @@ def test_a_run_of_it_gives_its_weights_and_is_no_model_of_ours(fit, gnn_depth):
     assert "load it with CLASS.load_from_checkpoint" in gnn_depth("range", "runs/mine").err
 
 
+def test_a_config_that_lightning_cli_prints_needs_the_name_of_its_data(gnn_depth):
+    Path("printed.yaml").write_text("""
+seed_everything: true
+trainer: {log_every_n_steps: null, num_sanity_val_steps: null}
+model: {in_channels: 1433, num_classes: 7, default_task: multiclass, edge_channels: 0, pool: mean}
+data: {name: CiteSeer, normalize_features: false}
+optimizer: null
+ckpt_path: null
+""")
+    answer = gnn_depth("fit", "-c", "printed.yaml", "--data", "Planetoid", "--print_config")
+    options = answer.config["data"]["init_args"]
+    assert (options["name"], options["normalize_features"]) == ("CiteSeer", False)
+    trainer = answer.config["trainer"]
+    assert (trainer["log_every_n_steps"], trainer["num_sanity_val_steps"]) == (1, 0)
+    assert "model.num_classes is left out: the data determines it" in answer.err
+
+
 def test_optimizer_and_schedule_have_the_names_of_lightning_cli_too(gnn_depth):
     Path("cli.yaml").write_text("""
 model:
