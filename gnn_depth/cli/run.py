@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,15 +61,28 @@ def run_command(command: str, arguments: Arguments) -> int:
 
 def _answer(command: str, cli: CommandLineInterface) -> str:
     """Run a command, and return what it prints; only the first process prints."""
+    if command == "fit":
+        return _fit(cli)
+    model, data, path = cli.model, cli.datamodule, cli.resolved["ckpt_path"]
+    check_parts(model.stack, model.hparams["in_channels"])
     if command == "probe":
         from gnn_depth.cli.probe import probe_command
 
-        check_parts(cli.model.stack, cli.model.hparams["in_channels"])
         return f"{probe_command(cli)}\n"
+    # Our own checkpoints hold more than weights_only lets through; their reader runs no code.
+    evaluate = partial(getattr(cli.trainer, command), ckpt_path=path, weights_only=True)
     if command == "predict":
-        return _predict(cli)
-    if command in ("validate", "test"):
-        return _measure(command, cli)
+        return _predict(cli, evaluate)
+    with defer_signals():
+        result = evaluate(model, datamodule=data, verbose=False)
+    if not cli.trainer.is_global_zero:
+        return ""
+    measured = rows({"": result[0]}, model)
+    return f"{title(model, data)}, {path or 'untrained'}\n  {data.about}\n{measured}\n"
+
+
+def _fit(cli: CommandLineInterface) -> str:
+    """Train a model, unless it is trained already, and return its report."""
     if cli.checkpoint and cli.checkpoint.is_complete(cli.trainer, cli.resolved["trainer"]):
         return (
             f"{cli.checkpoint.path} is already complete: {cli.checkpoint.epochs} epochs. For more, "
@@ -109,23 +123,13 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
         return cli.train(origin)
 
 
-def _checked(cli: CommandLineInterface) -> dict[str, Any]:
-    """Check that a model can be evaluated here, and return the checkpoint as options of Lightning's
-    trainer."""
-    check_parts(cli.model.stack, cli.model.hparams["in_channels"])
-    # Our own checkpoints hold more than weights_only lets through; their reader runs no code.
-    return {"ckpt_path": cli.resolved["ckpt_path"], "weights_only": True}
-
-
-def _predict(cli: CommandLineInterface) -> str:
+def _predict(cli: CommandLineInterface, evaluate: Callable[..., Any]) -> str:
     """Write the predictions of a model, and describe the file."""
 
     def forward(model: NodeClassifier, data: GraphDataModule) -> list[Tensor]:
-        found: Any = cli.trainer.predict(model, datamodule=data, **options)
-        return found or []
+        return evaluate(model, datamodule=data) or []
 
     with defer_signals():
-        options = _checked(cli)
         table = predictions_of(cli.model, cli.datamodule, forward=forward)
     if not cli.trainer.is_global_zero:
         return ""
@@ -135,20 +139,6 @@ def _predict(cli: CommandLineInterface) -> str:
     write_whole(Path(output), write)
     words = WORDS[cli.model.task.targets][0]
     return f"{words} of {len(table)} {table.columns[0]}s: {output}\n"
-
-
-def _measure(command: str, cli: CommandLineInterface) -> str:
-    """Validate or test a model, and return its metrics as text."""
-    model, data = cli.model, cli.datamodule
-    with defer_signals():
-        options = _checked(cli)
-        evaluate = getattr(cli.trainer, command)
-        result = evaluate(model, datamodule=data, verbose=False, **options)
-    if not cli.trainer.is_global_zero:
-        return ""
-    measured = rows({"": result[0]}, model)
-    model_of = options["ckpt_path"] or "untrained"
-    return f"{title(model, data)}, {model_of}\n  {data.about}\n{measured}\n"
 
 
 def _requeue_or_explain(stop: BaseException, cli: CommandLineInterface) -> str:
