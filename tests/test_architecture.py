@@ -174,7 +174,7 @@ BUDGETS = {
     "testing": 6_900,
     "sweeps": 8_100,
     "reports": 12_000,
-    "cli": 16_400,
+    "cli": 16_100,
     "the files beside the rooms": 18_500,
 }
 NO_CODE = {

@@ -18,7 +18,6 @@ from gnn_depth.registry import as_written
 from gnn_depth.signals import exit_code
 from gnn_depth.sweeps.drive import Sweep
 from gnn_depth.sweeps.grid import Grid, GridError, axis_called, read_grid
-from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import LocalPool, Pool, PoolError
 from gnn_depth.sweeps.slurm import submit
 from gnn_depth.sweeps.store import ResultWarning
@@ -72,7 +71,7 @@ def sweep(
     # The workers begin to import while the plan is made.
     opened = open_pool(engine, address, workers) if is_here else nullcontext()
     with plain_warnings(ResultWarning), opened as pool:
-        from gnn_depth.cli.grid_runs import plan_of
+        from gnn_depth.cli.grid_runs import plan_of, train_job
 
         plan = plan_of(grid, arguments, root, dry_run or available)
         if dry_run:
@@ -80,16 +79,39 @@ def sweep(
             return 0
         if not plan.size:
             raise UsageError(f"no runs are left in {file}: their data is not on this machine.")
-        if pool is not None:
-            return run_plan(plan, pool, force)
-        if grid.search is not None or not sbatch:
+        if pool is None and (grid.search is not None or not sbatch):
             raise UsageError(
                 "--engine slurm submits a grid without a search as a job array, whose options "
                 "--sbatch gives: --sbatch='--array=1-8 --cpus-per-task=4 --time=4:00:00'."
             )
-        _begin(plan, force)
-        print(submit(plan.store, sbatch, argv))
-        return 0
+        with plan.store.claim(SEARCH) if grid.search else nullcontext(True) as mine:
+            if not mine:
+                raise UsageError(
+                    f"another process works on the search in {str(plan.store.folder)!r}: it alone "
+                    "proposes settings. Give this one another name, or another --root."
+                )
+            try:
+                with plan.store.claim("first"):  # files can be written and locked there
+                    plan.begin(force)
+            except OSError as error:
+                raise UsageError(
+                    f"{plan.store.folder} cannot be used ({error}): give another --root."
+                ) from error
+            if pool is None:
+                print(submit(plan.store, str(sbatch), argv))
+                return 0
+            driven = Sweep(plan, pool, train_job)
+            try:
+                driven.run()
+            except PoolError as error:
+                raise RunError(f"stopped: {error}") from error
+    head = "interrupted; the same command continues the sweep" if driven.interrupted else "done"
+    print(f"{head}: {plan.state()}\ntable:  gnn-depth table {plan.store.folder}")
+    for line in plan.best():
+        print(line)
+    if driven.interrupted:
+        return exit_code(driven.interrupted)
+    return int(driven.failed > 0)
 
 
 def split_overrides(argv: list[str]) -> tuple[list[str], list[str]]:
@@ -161,42 +183,3 @@ def open_pool(engine: str, address: str | None, workers: int | None) -> Pool:
     with extra("cluster"):
         from gnn_depth.sweeps.cluster import DaskPool
     return DaskPool(address, PRELOAD)
-
-
-def _begin(plan: Plan, force: bool) -> None:
-    try:
-        with plan.store.claim("first"):  # files can be written and locked there
-            plan.begin(force)
-    except OSError as error:
-        raise UsageError(
-            f"{plan.store.folder} cannot be used ({error}): give another --root."
-        ) from error
-
-
-def run_plan(plan: Plan, pool: Pool, force: bool) -> int:
-    """Run all unfinished runs of a plan, and print the state of all.
-
-    Returns:
-        The exit code: 0, 1 if a run failed, or that of the signal that stopped the sweep.
-    """
-    from gnn_depth.cli.grid_runs import train_job
-
-    with plan.store.claim(SEARCH) if plan.grid.search else nullcontext(True) as mine:
-        if not mine:
-            raise UsageError(
-                f"another process works on the search in {str(plan.store.folder)!r}: it alone "
-                "proposes settings. Give this one another name, or another --root."
-            )
-        _begin(plan, force)
-        sweep = Sweep(plan, pool, train_job)
-        try:
-            sweep.run()
-        except PoolError as error:
-            raise RunError(f"stopped: {error}") from error
-    head = "interrupted; the same command continues the sweep" if sweep.interrupted else "done"
-    print(f"{head}: {plan.state()}\ntable:  gnn-depth table {plan.store.folder}")
-    for line in plan.best():
-        print(line)
-    if sweep.interrupted:
-        return exit_code(sweep.interrupted)
-    return int(sweep.failed > 0)
