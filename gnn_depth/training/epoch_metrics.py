@@ -145,10 +145,15 @@ class EpochMetrics:
             weighted = sum(each * size for each, size in self._losses)
             loss = torch.as_tensor(weighted / sum(size for _, size in self._losses))
         if trainer is not None and trainer.world_size > 1:
-            exchange: Any = trainer.strategy.broadcast
-            if not _is_shared(trainer):
-                # Sums and never means: processes may have different numbers of rows.
-                exchange = partial(trainer.strategy.reduce, reduce_op="sum")
+            loader = trainer.val_dataloaders
+            if trainer.training:
+                loader = trainer.train_dataloader
+            elif trainer.testing:
+                loader = trainer.test_dataloaders
+            # Sums and never means: processes may have different numbers of rows.
+            exchange: Any = partial(trainer.strategy.reduce, reduce_op="sum")
+            if getattr(loader, "shared", False):  # all have computed the same full batch
+                exchange = trainer.strategy.broadcast
             total = float(sum(each.double() * size for each, size in self._losses))
             device = trainer.strategy.root_device
             # Every epoch: a schedule that watches a metric finds one number in every process.
@@ -191,17 +196,6 @@ class EpochMetrics:
             remark = getattr(metric, "remark", str)()
             if remark:
                 yield f"{self.names[place]}/{own}", remark
-
-
-def _is_shared(trainer: L.Trainer) -> bool:
-    """True if every process has computed the same full batch."""
-    if trainer.training:
-        loader = trainer.train_dataloader
-    elif trainer.testing:
-        loader = trainer.test_dataloaders
-    else:
-        loader = trainer.val_dataloaders
-    return getattr(loader, "shared", False)
 
 
 def _keeps_all(metric: Metric) -> bool:

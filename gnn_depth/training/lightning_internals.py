@@ -107,7 +107,6 @@ class OneBatchValidation(_EvaluationLoop):
             self._restarting = False
             for callback in trainer.callbacks:  # type: ignore[attr-defined]
                 callback.on_validation_end(trainer, module)
-            module.on_validation_end()
         # For a val_check_interval that is a time.
         trainer._last_val_time = time.monotonic()  # type: ignore[attr-defined]
         return []
