@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from scipy.stats import ttest_ind_from_stats
 
@@ -52,7 +52,7 @@ PAGES = (PAGE, ROOT / "README.md")
 BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.S)
 #: Options that end a run before its protocol does, and their unit.
 SHORTER = {"--trainer.max_epochs": "epochs", "--trainer.max_steps": "steps"}
-LEVELS: tuple[Level, ...] = ("inside", "overlapping", "outside", "undecided")
+*LEVELS, _ = get_args(Level)  # the last one is of a cell without a value
 SHORT = "fewer epochs"
 #: Options of released code for the number of epochs.
 EPOCHS_OF_THEIRS = {"nepoch", "maxEpochs", "max_epochs"}
@@ -473,9 +473,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add = parser.add_argument
-    add("--check", action="store_true", help="write nothing; exit code 1 if a page would change")
-    add("--take", type=Path, metavar="RUNS", help="take up the finished runs below this folder")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit code 1 if a page would change"
+    )
+    parser.add_argument(
+        "--take", type=Path, metavar="RUNS", help="take up the finished runs below this folder"
+    )
     options = parser.parse_args()
     if options.take:
         print("\n".join(take(options.take)))

@@ -19,7 +19,7 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.storages import InMemoryStorage, JournalStorage
+from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
@@ -235,6 +235,6 @@ def make_search_plan(grid: Grid, runs_of: RunsOf, store: Store, check: Check) ->
         studies.append(Study(combination, name, metric, direction))
     check_distinct(examples)
     plan = SearchPlan(grid, [], store, studies, runs_of)
-    has_begun = (store.folder / JOURNAL).exists()
-    plan.load(journal(store) if has_begun else InMemoryStorage())
+    if (store.folder / JOURNAL).exists():  # nothing is written before the search begins
+        plan.load(journal(store))
     return plan
