@@ -153,9 +153,12 @@ class _Exchange(Function):
     """The rows of the halo, given those that others want; with ``home`` the reverse."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, shard: Shard, home: bool) -> Tensor:
-        ctx.shard, ctx.home = shard, home
+    def forward(rows: Tensor, shard: Shard, home: bool) -> Tensor:
         return shard.exchanged(rows, home)
+
+    @staticmethod  # which transforms of functions need, as those of LipschitzConstants
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.shard, ctx.home = inputs
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -171,11 +174,14 @@ class _AllReduce(Function):
     """A sum over all processes. Each of them reads it, so its gradient is the sum of theirs."""
 
     @staticmethod
-    def forward(ctx: Any, sums: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-        ctx.group = group
+    def forward(sums: Tensor, group: dist.ProcessGroup | None) -> Tensor:
         total = sums.detach().clone()
         dist.all_reduce(total, group=group)
         return total
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.group = inputs
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
