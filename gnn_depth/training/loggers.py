@@ -159,7 +159,9 @@ def folder_loggers(folder: Path, resumes: Path | None = None) -> list[Logger]:
     _ = csv.experiment  # opened while the folder is empty: it warns of any file there
     if resumes is not None and resumes != folder:
         for events in resumes.glob("events.out.tfevents.*"):
-            shutil.copy2(events, folder)
+            # Files are read in the order of their names, which begin with a time: a clock may have
+            # been set back since.
+            shutil.copy2(events, folder / events.name.replace("tfevents.", "tfevents.0", 1))
     # With a short queue the training waits for the thread that writes.
     return [EventLogger(folder, name="", version="", default_hp_metric=False, max_queue=1000), csv]
 
