@@ -121,8 +121,8 @@ def _find(name: str, below: str) -> Path:
         return known[same[0]]
     if same:
         raise ConfigError(f"config {name!r} may be {' or '.join(same)}: name one of them.")
-    beside = [other.name for other in path.parent.glob("*.y*ml")]
-    near = hint(path.name, beside) or hint(name, known) or hint(path.stem, known)
+    others = [*known, *(other.name for other in path.parent.glob("*.y*ml"))]
+    near = hint(name, others) or hint(path.name, others)
     where = f"looked in {Path.cwd()} and among the shipped ones of configs/{below}"
     raise ConfigError(f"config file {name!r} does not exist ({where}).{near}")
 
