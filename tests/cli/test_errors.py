@@ -34,7 +34,6 @@ from tests.cli.conftest import BOMB, EMPTY_BOMB, SMALL
             "--trainer.callbacks+ EarlyStopping --trainer.callbacks.monitor val/loss",
             ["Found more than one stateful callback of type `EarlyStopping`"],
         ),
-        ("--model.in_channels 3", ["in_channels", "taken from the data"]),
         ("--trainer.accelerator gpu", ["No supported gpu backend"]),
         (
             "--model.norm lipschitz",
