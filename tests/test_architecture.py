@@ -168,8 +168,8 @@ def test_every_import_is_a_declared_dependency():
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
     "nn": 45_300,
-    "data": 25_500,
-    "training": 28_600,
+    "data": 25_400,
+    "training": 28_300,
     "diagnostics": 33_000,
     "testing": 6_900,
     "sweeps": 8_100,

@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
@@ -37,16 +37,16 @@ from gnn_depth.part_specs import items_of
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class FullBatch:
     """A loader whose single batch is the whole graph, without the workers, collation and sampler of
     a DataLoader.
 
-    Args:
+    Attributes:
         batch: The graph.
     """
 
-    def __init__(self, batch: NodeBatch) -> None:
-        self.batch = batch
+    batch: NodeBatch
 
     @property
     def shared(self) -> bool:
@@ -227,6 +227,10 @@ class NodeDataModule(GraphDataModule):
     seed = 0
     #: Divide each node's features by the sum of their absolute values.
     normalize_features = False
+    #: Names of the nodes before any transform, set by :meth:`load`; None if they have none.
+    all_ids: np.ndarray | None = None
+    #: The rows that have a target, before any transform, set by :meth:`load`; None if all have one.
+    labelled: Tensor | None = None
 
     def __init__(self, transforms: Transforms = ()) -> None:
         super().__init__()
@@ -280,22 +284,13 @@ class NodeDataModule(GraphDataModule):
         return batch
 
     @property
-    def all_ids(self) -> np.ndarray | None:
-        """Names of the nodes before any transform; None if they have none."""
-        return None
-
-    @property
     def node_ids(self) -> np.ndarray | None:
+        _ = self.loaded
         ids = self.all_ids
         if self.kept is None:
             return ids
         kept = self.kept.numpy()
         return kept if ids is None else ids[kept]
-
-    @property
-    def labelled(self) -> Tensor | None:
-        """The rows that have a target, before any transform; None if all have one."""
-        return None
 
     def remarks(self, batch: NodeBatch) -> list[str]:
         """Sentences that a user should read about data that was just read."""

@@ -94,7 +94,14 @@ def check_nodes(
         return
     if not masks[0].any():
         raise DataError("train_mask is empty: there is no node to train on.")
-    _refuse_one_value(y[used])
+    known = y[used]
+    # Of a single row, and of labels, one value says nothing.
+    if task_of(known) != "multilabel" and len(known) > 1 and not (known != known[:1]).any():
+        raise DataError(
+            f"the target is {known[0].tolist()} in all {len(known):,} rows that have one: a model "
+            "has nothing to learn. Add rows with other targets, or choose another target (label or "
+            "targets of a table, --data.label COLUMN; y of arrays)."
+        )
 
 
 def check_finite(x: Tensor) -> None:
@@ -145,18 +152,6 @@ def class_counts(y: Tensor, rows: Tensor) -> tuple[int, ...]:
     return tuple(torch.bincount(y[rows], minlength=num_outputs_of(y)).tolist())
 
 
-def _refuse_one_value(y: Tensor) -> None:
-    """Refuse targets that are all one class or one number; labels pass."""
-    # A single row says nothing.
-    if task_of(y) == "multilabel" or len(y) < 2 or (y != y[:1]).any():
-        return
-    raise DataError(
-        f"the target is {y[0].tolist()} in all {len(y):,} rows that have one: a model has nothing "
-        "to learn. Add rows with other targets, or choose another target (label or targets of a "
-        "table, --data.label COLUMN; y of arrays)."
-    )
-
-
 def class_notes(
     y: Tensor, masks: Sequence[Tensor], names: Sequence[str] | None = None
 ) -> list[str]:
@@ -171,8 +166,9 @@ def class_notes(
     notes: list[str] = []
     for (of_set, follows), mask in zip(ABSENT.items(), masks, strict=True):
         what, counts = "class", class_counts(y, mask)
-        if y.dim() > 1:
-            what, counts = "target", tuple((~y[mask].isnan()).sum(0).tolist())
+        if y.is_floating_point() or y.dim() > 1:
+            known = ~y.reshape(len(y), -1)[mask].isnan()
+            what, counts = "target", tuple(known.sum(0).tolist())
         named = zip(names or range(len(counts)), counts, strict=True)
         absent = [repr(str(name)) for name, count in named if not count]
         if absent and mask.any():

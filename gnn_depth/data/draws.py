@@ -52,12 +52,9 @@ def random_split(
     The caller makes sure that there are enough nodes.
     """
     order = Draws(seed, "split").permutation(len(y))
-    # Nodes grouped by class, in the drawn order within each, and their ranks within the groups.
-    grouped = order[torch.argsort(y[order], stable=True)]
-    counts = torch.bincount(y)
-    rank = torch.arange(len(y)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
     masks = torch.zeros(3, len(y), dtype=torch.bool)
-    masks[0, grouped[rank < train_per_class]] = True
+    for number in y.unique():
+        masks[0, order[y[order] == number][:train_per_class]] = True
     rest = order[~masks[0, order]]
     masks[1, rest[:num_val]] = True
     masks[2, rest[num_val : num_val + num_test]] = True

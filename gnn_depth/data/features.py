@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gnn_depth.data.checks import DataError
-from gnn_depth.data.schema import Column, Unknown, fit_columns
+from gnn_depth.data.schema import Column, Fitted, Unknown, fit_columns
 from gnn_depth.data.table_reader import encoded
 
 LARGEST_ONE_HOT = 2**29  # numbers: 2 GiB
@@ -75,13 +75,7 @@ def read_features(
             )
         _note_other_ranges(values, columns, notes)
     if any(column.fill is not None or column.scaling is not None for column in columns):
-        parts = list(torch.split(values.double(), [column.width for column in columns], 1))
-        for place, column in enumerate(columns):
-            if column.fill is not None:
-                parts[place] = parts[place].nan_to_num(column.fill, torch.inf, -torch.inf)
-            if column.scaling is not None:
-                parts[place] = column.scaling.apply(parts[place])
-        values = torch.cat(parts, 1)
+        values = Fitted(columns)(values)
     warn_of_lost_digits(name, values, "standardize", notes)
     x = values.float()
     if rows is not None and not standardize and columns_differ(x):

@@ -1,6 +1,7 @@
 """Loaders that make their batches on demand, and resume in the middle of an epoch."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -13,20 +14,21 @@ Content = TypeVar("Content")
 
 
 # Apart from EpochLoader: when it evaluates, Lightning wants a batch_sampler beside any sampler.
+@dataclass(eq=False)
 class FixedLoader(Generic[Content]):
     """A loader that makes the same batches every time, from the content of each."""
 
-    def __init__(self, contents: Sequence[Content], make: Callable[[Content], NodeBatch]) -> None:
-        self._contents = contents
-        self._make = make
+    contents: Sequence[Content]
+    make: Callable[[Content], NodeBatch]
 
     def __iter__(self) -> Iterator[NodeBatch]:
-        return map(self._make, self._contents)
+        return map(self.make, self.contents)
 
     def __len__(self) -> int:
-        return len(self._contents)
+        return len(self.contents)
 
 
+@dataclass(eq=False)
 class EpochLoader(Generic[Content]):
     """A loader of batches that are a function of the epoch.
 
@@ -34,26 +36,19 @@ class EpochLoader(Generic[Content]):
     Lightning's running means of the epoch, such as ``train/loss``, lose the batches before the
     stop.
 
-    Args:
+    Attributes:
         plan: The content of each batch of this process in an epoch, counted from 0.
         make: Makes a batch from its content.
         length: Batches of an epoch.
         trainer: The trainer that knows how many batches of the epoch a resumed run has completed.
     """
 
-    def __init__(
-        self,
-        plan: Callable[[int], Sequence[Content]],
-        make: Callable[[Content], NodeBatch],
-        length: int,
-        trainer: L.Trainer | None = None,
-    ) -> None:
-        self._plan = plan
-        self._make = make
-        self._length = length
-        self._trainer = trainer
-        self._epoch = 0
-        self._resumed = False
+    plan: Callable[[int], Sequence[Content]]
+    make: Callable[[Content], NodeBatch]
+    length: int
+    trainer: L.Trainer | None = None
+    _epoch: int = field(default=0, init=False)
+    _resumed: bool = field(default=False, init=False)
 
     @property
     def sampler(self) -> "EpochLoader[Content]":
@@ -68,13 +63,13 @@ class EpochLoader(Generic[Content]):
         # A generator starts when the first batch is requested: Lightning creates iterators before
         # it sets the epoch.
         done = 0
-        if self._resumed and self._trainer is not None:
-            done = int(self._trainer.fit_loop.epoch_loop.batch_progress.current.ready)
+        if self._resumed and self.trainer is not None:
+            done = int(self.trainer.fit_loop.epoch_loop.batch_progress.current.ready)
         self._resumed = False  # the next epoch is whole
-        yield from map(self._make, islice(self._plan(self._epoch), done, None))
+        yield from map(self.make, islice(self.plan(self._epoch), done, None))
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
     def state_dict(self) -> dict[str, object]:
         """Empty: Lightning's own state already holds the epoch and the number of batches."""

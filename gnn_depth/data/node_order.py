@@ -51,8 +51,11 @@ def ordered(batch: NodeBatch, node_order: NodeOrder) -> NodeBatch:
     order = reverse_cuthill_mckee(graph)
     position = torch.argsort(order)
     edges = position[graph.edge_index]
-    before, after = _mean_distance(graph.edge_index), _mean_distance(edges)
-    if node_order == "auto" and before <= SHORTER * after:  # both are 0 without edges
+    # Of the ends of an edge in the mean; 0 without edges.
+    before, after = (
+        (ends[0] - ends[1]).abs().double().mean().nan_to_num() for ends in (graph.edge_index, edges)
+    )
+    if node_order == "auto" and before <= SHORTER * after:
         return batch
     moved = Graph(edges, graph.num_nodes, **graph.of_edges(slice(None)))
     masks: dict[str, Any] = {name: getattr(batch, name)[order] for name in MASKS}
@@ -78,9 +81,3 @@ def reverse_cuthill_mckee(graph: Graph) -> Int[Tensor, "nodes"]:
     adjacency = csr_array((is_edge, graph.source.numpy(), graph.ptr.numpy()), shape)
     found = csgraph.reverse_cuthill_mckee(adjacency, symmetric_mode=False)
     return torch.from_numpy(found.astype(np.int64))
-
-
-def _mean_distance(edges: Int[Tensor, "2 edges"]) -> float:
-    if edges.shape[1] == 0:
-        return 0.0
-    return (edges[0] - edges[1]).abs().sum().item() / edges.shape[1]

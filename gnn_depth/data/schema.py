@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import torch
 import yaml
-from torch import Tensor
+from torch import Tensor, nn
 
 from gnn_depth.data.checks import DataError
 
@@ -80,6 +81,35 @@ class Column:
         if self.kind == "category":
             return len(self.values)
         return 1
+
+
+class Fitted(nn.Module):
+    """What was fitted of columns: features as the data has them become those that a model reads.
+
+    Args:
+        columns: The columns, in the order of their features.
+    """
+
+    numbers: Tensor  # shift, scale and fill of each feature
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        super().__init__()
+        numbers = []
+        for column in columns:
+            scaling = column.scaling or Scaling(0.0, 1.0)
+            fill = np.nan if column.fill is None else column.fill
+            numbers += [(scaling.shift, scaling.scale, fill)] * column.width
+        self.register_buffer("numbers", torch.tensor(numbers, dtype=torch.float64))
+
+    def forward(self, values: Tensor) -> Tensor:
+        # The numbers are float64, and so is the result; a float32 or float64 comes in.
+        shift, scale, fill = self.numbers.unbind(-1)
+        return (torch.where(values.isnan(), fill, values) - shift) / scale
+
+    def undo(self, scaled: Tensor) -> Tensor:
+        """Features as the data has them."""
+        shift, scale, _ = self.numbers.unbind(-1)
+        return (scaled * scale + shift).to(scaled)
 
 
 def fit_columns(

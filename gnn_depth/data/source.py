@@ -182,15 +182,6 @@ class CheckedGraphs(NodeDataModule):
         _ = self.loaded
         return self._targets.names or super().class_names
 
-    @property
-    def all_ids(self) -> np.ndarray | None:
-        _ = self.loaded
-        return self._raw.node_ids
-
-    @property
-    def labelled(self) -> Tensor | None:
-        return self._targets.labelled
-
     def remarks(self, batch: NodeBatch) -> list[str]:
         notes = self._raw.notes
         if self.adopted is None:  # else nothing is learned of it
@@ -242,6 +233,7 @@ class CheckedGraphs(NodeDataModule):
             if self.scale_target and trained is None:
                 raw.of_schema["targets_scaling"] = _scalings(batch)
             self._raw, self._targets = raw, targets
+            self.all_ids, self.labelled = raw.node_ids, targets.labelled
         return batch
 
     def _read_targets(self, union: UnionGraph, raw: RawGraphs) -> Targets:
@@ -299,8 +291,9 @@ class CheckedGraphs(NodeDataModule):
             width: Any = trained.num_features
             if self._transforms:  # they may still change the number of features
                 width = None
-            asked: Any = {"width": width, "unknown": self.on_unknown}
-            return read_features("x", x, trained.columns, None, raw.notes, **asked)
+            return read_features(
+                "x", x, trained.columns, None, raw.notes, width=width, unknown=self.on_unknown
+            )
         if union.per_graph and union.node_to_graph is not None:
             train = train[union.node_to_graph]  # the nodes of the training graphs
         return read_features("x", x, raw.columns, train, raw.notes, self.standardize)
@@ -318,8 +311,9 @@ class CheckedGraphs(NodeDataModule):
             columns, width = trained.edge_columns, trained.num_edge_features
             if attr is None:
                 attr = torch.empty(len(rows), 0)
-            asked: Any = {"width": width, "unknown": self.on_unknown}
-            attr, _ = read_features("edge_attr", attr, columns, None, raw.notes, **asked)
+            attr, _ = read_features(
+                "edge_attr", attr, columns, None, raw.notes, width=width, unknown=self.on_unknown
+            )
             if not width:
                 attr = None
         elif attr is not None:
@@ -374,16 +368,11 @@ class GraphSource(CheckedGraphs):
         return data
 
     def raw(self) -> RawGraphs:
-        return raw_graphs(self.data)
-
-
-def raw_graphs(data: Any) -> RawGraphs:
-    """The arrays of each graph in a container or file."""
-    found = RawGraphs([])
-    found.graphs = graphs_in(data, found.notes)
-    if len(found.graphs) == 1:
-        found.node_ids = found.graphs[0].get("node_ids")
-    return found
+        found = RawGraphs([])
+        found.graphs = graphs_in(self.data, found.notes)
+        if len(found.graphs) == 1:
+            found.node_ids = found.graphs[0].get("node_ids")
+        return found
 
 
 @register("data", "UserGraph")
@@ -405,11 +394,10 @@ class UserGraph(CheckedGraphs):
 
     def __init__(self, path: FilePath, **common: Any) -> None:
         super().__init__(**common)
-        self.path = self.origin = path
+        self.data = self.path = self.origin = path
         existing_file("graph file", path)
 
-    def raw(self) -> RawGraphs:
-        return raw_graphs(self.path)
+    raw: Any = GraphSource.raw
 
 
 def complete_masks(

@@ -1,6 +1,5 @@
 """A generated citation graph, so that everything runs without a download."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -177,23 +176,21 @@ class _Communities:
         # are isolated.
         source = draws.permutation(len(self.y)).numpy()[:count]
         within, cut = round(homophily * count), round(homophily * len(source))
-        same = self._pairs(self._within, draws, source[:cut], within)
-        other = self._pairs(self._across, draws, source[cut:], count - within)
+        same = self._pairs(True, draws, source[:cut], within)
+        other = self._pairs(False, draws, source[cut:], count - within)
         pair = np.concatenate([same, other])
         return np.stack([pair // len(self.y), pair % len(self.y)])
 
-    def _pairs(
-        self, draw_targets: Callable, draws: Draws, source: np.ndarray, count: int
-    ) -> np.ndarray:
-        """``count`` distinct pairs, as smaller node x nodes + larger node; each ``source`` starts
-        one if possible."""
+    def _pairs(self, within: bool, draws: Draws, source: np.ndarray, count: int) -> np.ndarray:
+        """``count`` distinct pairs within classes or across, as smaller node x nodes + larger node;
+        each ``source`` starts one if possible."""
         known = np.empty(0, np.int64)
         # Repeated pairs and loops are drawn anew; the graph is not dense, so rounds are few.
         while len(known) < count:
             lacking = max(0, count - len(known) - len(source))
             more = self._at(draws.integers(int(self.ends[-1]), lacking))
             source = np.concatenate([source, more])
-            target = draw_targets(draws, source)
+            target = self._targets(within, draws, source)
             low, high = np.minimum(source, target), np.maximum(source, target)
             # Equivalent to np.unique, which is far slower because recent NumPy hashes integers.
             known = np.sort(np.concatenate([known, (low * len(self.y) + high)[low != high]]))
@@ -201,17 +198,16 @@ class _Communities:
             source = source[:0]
         return known
 
-    def _within(self, draws: Draws, source: np.ndarray) -> np.ndarray:
-        """For each source a node of the same community or class, drawn by weight."""
-        near = draws.uniform(len(source)) < LOCALITY
+    def _targets(self, within: bool, draws: Draws, source: np.ndarray) -> np.ndarray:
+        """For each source a node of the same community or class, or of another class, drawn by
+        weight."""
         y, community = self.y[source], self.community[source]
-        first = np.where(near, self.first[community], self.class_first[y])
-        size = np.where(near, self.size[community], self.class_size[y])
-        return self._at(first + draws.integers(size, len(source)))
-
-    def _across(self, draws: Draws, source: np.ndarray) -> np.ndarray:
-        """For each source a node of another class, drawn by weight."""
-        first, size = self.class_first[self.y[source]], self.class_size[self.y[source]]
+        first, size = self.class_first[y], self.class_size[y]
+        if within:
+            near = draws.uniform(len(source)) < LOCALITY
+            first = np.where(near, self.first[community], first)
+            size = np.where(near, self.size[community], size)
+            return self._at(first + draws.integers(size, len(source)))
         # The interval of the own class is cut out of the line, and what lies behind it moves up.
         at = draws.integers(self.ends[-1] - size, len(source))
         return self._at(at + np.where(at >= first, size, 0))

@@ -38,15 +38,13 @@ def read_table(table: str | Path | pd.DataFrame, texts: Sequence[str] = ()) -> p
     if isinstance(table, pd.DataFrame):
         found = table.reset_index(drop=True).rename(columns=str)
     else:
+        as_text = pd.read_csv(table, dtype=str)
+        # A number has no leading zeros; a code such as 01067 has.
+        codes = [name for name in as_text if as_text[name].str.fullmatch(r"0\d+").any()]
         # In one piece: of a long table each piece would get types of its own.
-        found = pd.read_csv(table, dtype=dict.fromkeys(texts, str), low_memory=False)
+        found = pd.read_csv(table, dtype=dict.fromkeys([*texts, *codes], str), low_memory=False)
         if not isinstance(found.index, pd.RangeIndex):
             raise ValueError(f"{table}: rows have more values than the first line has names.")
-        as_text = pd.read_csv(table, dtype=str)
-        for name in found.select_dtypes("number"):
-            # A number has no leading zeros; a code such as 01067 has.
-            if as_text[name].str.fullmatch(r"0\d+").any():
-                found[name] = as_text[name]
     if not found.columns.is_unique:
         raise ValueError(f"two columns are called {found.columns[found.columns.duplicated()][0]!r}")
     return found

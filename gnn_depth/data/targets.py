@@ -1,6 +1,7 @@
 """Read targets: classes, labels or numbers, and which rows have none."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,20 +137,16 @@ def _of_classes(values: np.ndarray) -> Targets:
         )
     found, place = np.unique(values, return_inverse=True)
     texts = found.astype(str)
-    is_class = texts != ""
+    missing = ["", "-1"]
     # -1 beside 0, 1, ... marks a row without a class, as LINKX's data has it; beside 1 alone it is
     # the other class.
-    if texts[is_class].tolist() != ["-1", "1"]:
-        is_class &= texts != "-1"
-    names = texts[is_class]
-    try:
-        order = np.argsort(names.astype(float), kind="stable")
-    except ValueError:  # other names than numbers stay in alphabetical order
-        order = np.arange(len(names))
-    numbers = np.full(len(found), -1)
-    numbers[np.flatnonzero(is_class)[order]] = np.arange(len(names))
-    y = torch.from_numpy(numbers[place])
-    return Targets(y.clamp_min(0), y >= 0, names[order].tolist())
+    if {*texts} - {""} == {"-1", "1"}:
+        missing = [""]
+    names = texts[~np.isin(texts, missing)]
+    with suppress(ValueError):  # other names than numbers stay in alphabetical order
+        names = names[np.argsort(names.astype(float), kind="stable")]
+    y = torch.from_numpy(pd.Index(names).get_indexer(texts)[place])
+    return Targets(y.clamp_min(0), y >= 0, names.tolist())
 
 
 def _of_numbers(values: Tensor, notes: list[str], names: Sequence[str]) -> Targets:

@@ -114,17 +114,16 @@ def _graphs(batch: NodeBatch, labelled: Tensor | None) -> list[Any]:
         of_row = torch.arange(count)
     if labelled is None:
         labelled = torch.ones_like(batch.train_mask)
-    # Each array, and the graph of each of its rows.
-    arrays = {"x": (batch.x, owner), NUMBER: (torch.arange(len(owner)) + 1, owner)}
-    arrays |= {"y": (batch.y, of_row), LABELLED: (labelled, of_row)}
-    for name, mask in zip(MASKS, batch.masks, strict=True):
-        arrays[name] = mask, of_row
-    for name, value in graph.of_edges(slice(None)).items():
-        arrays[name] = value, owner[graph.target]
+    of_nodes = {"x": batch.x, NUMBER: torch.arange(len(owner)) + 1}
+    of_rows = {"y": batch.y, LABELLED: labelled, **dict(zip(MASKS, batch.masks, strict=True))}
+    of_edges = graph.of_edges(slice(None))
     found = [Data(edge_index=own) for own in unbatch_edge_index(graph.edge_index, owner, count)]
-    for name, (value, of_graph) in arrays.items():
-        for data, own in zip(found, unbatch(value, of_graph, 0, count), strict=True):
-            data[name] = own
+    # Arrays, and the graph of each of their rows.
+    kinds = (of_nodes, owner), (of_rows, of_row), (of_edges, owner[graph.target])
+    for arrays, of_graph in kinds:
+        for name, value in arrays.items():
+            for data, own in zip(found, unbatch(value, of_graph, 0, count), strict=True):
+                data[name] = own
     return found
 
 

@@ -1,9 +1,7 @@
 """Write a trained model as a file that PyTorch runs without this package."""
 
 import io
-import math
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gnn_depth.data import table_reader
-from gnn_depth.data.schema import Column, Scaling
+from gnn_depth.data.schema import Fitted
 from gnn_depth.graph import Graph
 from gnn_depth.nn.variants.export import export
 from gnn_depth.runs import write_atomically
@@ -19,31 +17,6 @@ from gnn_depth.training.module import NodeClassifier
 
 SUFFIX = ".pt2"
 SCHEMA = "schema.yaml"  # the file inside that says what the model expects
-
-
-class _Scaled(nn.Module):
-    """The fills and scalings of columns: what a model makes of the features that the data has."""
-
-    numbers: Tensor  # shift, scale and fill of each feature
-
-    def __init__(self, columns: Sequence[Column]) -> None:
-        super().__init__()
-        numbers = []
-        for column in columns:
-            scaling = column.scaling or Scaling(0.0, 1.0)
-            fill = math.nan if column.fill is None else column.fill
-            numbers += [(scaling.shift, scaling.scale, fill)] * column.width
-        self.register_buffer("numbers", torch.tensor(numbers, dtype=torch.float64))
-
-    def forward(self, values: Tensor) -> Tensor:
-        # The numbers are float64, and so is the result; a float32 or float64 comes in.
-        shift, scale, fill = self.numbers.unbind(-1)
-        return (torch.where(values.isnan(), fill, values) - shift) / scale
-
-    def undo(self, scaled: Tensor) -> Tensor:
-        """Features as the data has them."""
-        shift, scale, _ = self.numbers.unbind(-1)
-        return (scaled * scale + shift).to(scaled)
 
 
 class _Predictions(nn.Module):
@@ -57,9 +30,9 @@ class _Predictions(nn.Module):
         schema = model.schema
         self.x = self.edge_attr = None
         if schema is not None and schema.columns and isinstance(schema.num_features, int):
-            self.x = _Scaled(schema.columns)
+            self.x = Fitted(schema.columns)
         if schema is not None and schema.edge_columns:
-            self.edge_attr = _Scaled(schema.edge_columns)
+            self.edge_attr = Fitted(schema.edge_columns)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         weight = next(self.stack.parameters())

@@ -88,18 +88,6 @@ class Server:
     files: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
 
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        name = handler.path.rpartition("/")[2]
-        self.requests.append(name)
-        if name not in self.files:
-            handler.send_error(404)
-            return
-        content = self.files[name]
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(content)))
-        handler.end_headers()
-        handler.wfile.write(content)
-
 
 @pytest.fixture
 def server() -> Iterator[Server]:
@@ -107,7 +95,14 @@ def server() -> Iterator[Server]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            state.answer(self)
+            name = self.path.rpartition("/")[2]
+            state.requests.append(name)
+            if name not in state.files:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(state.files[name])
 
         def log_message(self, *args: object) -> None: ...
 

@@ -159,7 +159,7 @@ def test_a_mistake_gets_one_refusal_at_every_entrance(tmp_path, mistake):
     assert isinstance(refusal, str), "accepted"
 
 
-ONE = Data(**{name: torch.as_tensor(value) for name, value in random_graph().items()})
+ONE = data_of(random_graph())
 LARGE = np.arange(20) % 3 + 1_700_000_000.0
 FIRST = {"train_mask": np.arange(20) == 0, "val_mask": np.arange(20) == 1}
 NOTES = {
@@ -231,15 +231,10 @@ def side_by_side(**changes) -> list[Data]:
     graphs = []
     for number in range(3):
         arrays = random_graph(number, nodes=4 + number, masks=True)
-        graphs.append(Data(**{name: torch.as_tensor(value) for name, value in arrays.items()}))
+        graphs.append(data_of(arrays))
     for name, value in changes.items():
         graphs[1][name] = value
     return graphs
-
-
-def with_parts(**parts) -> dict:
-    arrays = dict(ONE.to_dict(), **parts)
-    return {name: value for name, value in arrays.items() if value is not None}
 
 
 @pytest.mark.parametrize(
@@ -250,10 +245,10 @@ def with_parts(**parts) -> dict:
         (side_by_side(edge_index=torch.full((2, 15), 5)), r"graph 1: edge 0 is \(5, 5\).*0 to 4"),
         (Data(x=ONE.x, y=ONE.y[None], edge_index=ONE.edge_index), "1 rows of targets"),
         (RandomNodeLoader(ONE, num_parts=2), r"item 0 is a int, not a graph.*loader\.data"),
-        (with_parts(batch=torch.full((20,), -1)), "several graphs: give a Batch"),
-        (with_parts(x=torch.tensor([0] * 19 + [2**40])), r"one-hot.*x\.float\(\)"),
+        (changed(batch=torch.full((20,), -1)), "several graphs: give a Batch"),
+        (changed(x=torch.tensor([0] * 19 + [2**40])), r"one-hot.*x\.float\(\)"),
         (
-            with_parts(**dict.fromkeys(MASKS, torch.full((20,), 2))),
+            changed(**dict.fromkeys(MASKS, torch.full((20,), 2))),
             "train_mask must be true or false",
         ),
     ],
