@@ -145,11 +145,12 @@ class EpochMetrics:
             weighted = sum(each * size for each, size in self._losses)
             loss = torch.as_tensor(weighted / sum(size for _, size in self._losses))
         if trainer is not None and trainer.world_size > 1:
-            loader = trainer.val_dataloaders
             if trainer.training:
                 loader = trainer.train_dataloader
             elif trainer.testing:
                 loader = trainer.test_dataloaders
+            else:
+                loader = trainer.val_dataloaders
             # Sums and never means: processes may have different numbers of rows.
             exchange: Any = partial(trainer.strategy.reduce, reduce_op="sum")
             if getattr(loader, "shared", False):  # all have computed the same full batch
