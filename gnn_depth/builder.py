@@ -144,7 +144,7 @@ class PartIndex:
             homes.update(dict.fromkeys(part.names, part))
         near = registry.nearest(name, homes)
         if near is None:
-            return f"{message} A part of your own needs --plugins FILE."
+            return f"{message} A part of your own needs --plugins FILE, or its installed package."
         home, section = homes[near].shown, section_of(kind)
         option = next(iter(homes[near].options))
         return f"{message} {near} is in {home}: --{section} {home} --{section}.{option} {near}."

@@ -141,15 +141,15 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
         lines.append([*line[:labels], str(count), pair, *texts])
     notes = [
         f"Mean difference from {against} over n shared seeds, with its 95% confidence interval; "
-        "paired t test, for splits of their own corrected (Nadeau & Bengio 2003); p also with "
-        "Holm's correction for all lines."
+        "paired t-test, corrected (Nadeau & Bengio 2003) where each seed has its own split; "
+        "Holm's correction is for all lines."
     ]
     if compared["p"].isna().any():
         notes.append(
             "No p: fewer than two shared seeds, equal differences, or seeds with their own data "
             "and no --ratio."
         )
-    names = [*short_words(list(compared)[:labels]), "n", "difference", "p", "p (Holm)"]
+    names = [*short_words(list(compared)[:labels]), "n", "difference", "p (t-test)", "p (Holm)"]
     return Sheet(pd.DataFrame(lines, columns=names), labels, notes, f"Against {against}")
 
 

@@ -232,7 +232,8 @@ def take_weights(model: Any, run: str | Path) -> None:
     Raises:
         ValueError: There is no such run, or none of its weights fits.
     """
-    theirs: Any = read_checkpoint(load(run).checkpoint)["state_dict"]
+    finished = load(run)
+    theirs: Any = read_checkpoint(finished.checkpoint)["state_dict"]
     shapes = {name: weight.shape for name, weight in model.state_dict().items()}
     fits = {name: each for name, each in theirs.items() if each.shape == shapes.get(name)}
     if not fits:
@@ -240,7 +241,7 @@ def take_weights(model: Any, run: str | Path) -> None:
     missing, _ = model.load_state_dict(fits, strict=False)
     if isinstance(model, NodeClassifier):
         model.stack.uncalibrated = None  # an initialisation from the data would replace them
-    log.warning("%d of %d tensors are those of %s.", len(fits), len(shapes), run)
+    log.warning("%d of %d tensors are those of %s.", len(fits), len(shapes), finished.folder)
     others = [*missing, *(name for name in theirs if name not in shapes)]
     if others:
         log.warning("In one of the two only, or of another shape: %s.", first_of(others, 8))
