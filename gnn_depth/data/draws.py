@@ -53,7 +53,7 @@ def random_split(
     """
     order = Draws(seed, "split").permutation(len(y))
     masks = torch.zeros(3, len(y), dtype=torch.bool)
-    for number in y.unique():
+    for number in range(int(y.max()) + 1):
         masks[0, order[y[order] == number][:train_per_class]] = True
     rest = order[~masks[0, order]]
     masks[1, rest[:num_val]] = True

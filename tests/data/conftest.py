@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from gnn_depth.data import planetoid
+from gnn_depth.data import SyntheticCitation, planetoid
 from gnn_depth.data.downloads import CHECKSUMS, sha256
 
 # The tiny citation graph: 12 nodes, 4 features, 2 classes; nodes 0 to 3 are trained on, 4 to 6
@@ -22,6 +22,13 @@ NODES, FEATURES, CLASSES = 12, 4, 2
 TEST = [11, 7, 10, 8]
 LISTED = 7
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (6, 7), (7, 8), (8, 10), (10, 11), (0, 11)]
+
+
+def small(**options) -> SyntheticCitation:
+    """A generated graph of 60 nodes, 16 features and 3 classes."""
+    sizes = {"num_nodes": 60, "num_edges": 120, "num_features": 16, "num_classes": 3}
+    sizes |= {"num_train_per_class": 5, "num_val": 10, "num_test": 10}
+    return SyntheticCitation(**sizes | options)
 
 
 @pytest.fixture(autouse=True)

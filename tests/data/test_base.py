@@ -5,30 +5,19 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gnn_depth.data import MissingFeatures, SyntheticCitation
+from gnn_depth.data import MissingFeatures
 from gnn_depth.data.base import fingerprint
 from gnn_depth.graph import Graph
-
-SIZES = {
-    "num_nodes": 60,
-    "num_edges": 120,
-    "num_features": 16,
-    "num_classes": 3,
-    "num_train_per_class": 5,
-}
-
-
-def synthetic(**options):
-    return SyntheticCitation(**SIZES, num_val=10, num_test=10, **options)
+from tests.data.conftest import small
 
 
 @pytest.fixture
 def batch():
-    return synthetic().batch
+    return small().batch
 
 
 def test_a_batch_that_was_read_and_moved_in_inference_mode_can_be_trained_with():
-    data = synthetic()
+    data = small()
     with torch.inference_mode():
         read = data.batch
         moved = read.to("meta")
@@ -42,7 +31,7 @@ def test_a_batch_that_was_read_and_moved_in_inference_mode_can_be_trained_with()
 def test_equal_data_has_one_fingerprint(batch):
     edges = batch.graph.edge_index
     shuffled = Graph(edges[:, torch.randperm(edges.shape[1])], 60)
-    for same in (synthetic().batch, replace(batch, graph=shuffled)):
+    for same in (small().batch, replace(batch, graph=shuffled)):
         assert fingerprint(*same.tensors) == fingerprint(*batch.tensors)
 
 
@@ -53,8 +42,8 @@ def test_any_change_of_the_data_changes_the_fingerprint(batch):
         replace(batch, y=batch.y.flip(0)),
         replace(batch, val_mask=batch.test_mask, test_mask=batch.val_mask),
         replace(batch, graph=Graph(batch.graph.edge_index[:, 1:], 60)),
-        MissingFeatures(synthetic(), 0.5).batch,
-        MissingFeatures(synthetic(), 0.5, seed=1).batch,
-        synthetic(seed=1).batch,
+        MissingFeatures(small(), 0.5).batch,
+        MissingFeatures(small(), 0.5, seed=1).batch,
+        small(seed=1).batch,
     ]
     assert len({fingerprint(*one.tensors) for one in (batch, *changed)}) == 1 + len(changed)

@@ -58,31 +58,8 @@ def test_auto_orders_large_graphs_that_gain_by_it_and_says_so_in_one_line(monkey
         assert not orders(large)
 
 
-# A whole training.
-
-MODEL = {
-    "layer": "gatv2",
-    "norm": "layer",
-    "skip": "residual",
-    "num_layers": 3,
-    "hidden_channels": 8,
-    "dropout": 0.0,
-}
-
-
-def trained(folder, node_order: str, callbacks=()):
-    """A run of two epochs in float64, without dropout."""
-    names = np.array([f"n{node}" for node in range(NODES)], object)
-    data = GraphSource(path(node_ids=names), node_order=node_order)
-    return gnn_depth.fit(
-        MODEL,
-        data,
-        2,
-        root=str(folder / node_order),
-        callbacks=callbacks,
-        progress=False,
-        precision="64-true",
-    )
+MODEL = {"layer": "gatv2", "norm": "layer", "skip": "residual", "dropout": 0.0}
+MODEL |= {"num_layers": 3, "hidden_channels": 8}
 
 
 @pytest.mark.filterwarnings("ignore:LayerMeasures. the limit")  # that of attention backwards
@@ -90,9 +67,12 @@ def test_a_training_in_another_order_has_the_losses_metrics_measures_and_predict
     tmp_path,
 ):
     runs, measured = {}, {}
+    names = [f"n{node}" for node in range(NODES)]
+    options = {"root": str(tmp_path), "progress": False, "precision": "64-true"}
     for order in ("given", "rcm"):
         callback = LayerMeasures([*MEASURES])
-        runs[order] = trained(tmp_path, order, [callback])
+        data = GraphSource(path(node_ids=np.array(names, object)), node_order=order)
+        runs[order] = gnn_depth.fit(MODEL, data, 2, callbacks=[callback], **options)
         measured[order] = callback.measure_log.measurements()
     given, moved = runs["given"], runs["rcm"]
     assert moved.data.ordered_batch.order is not None
@@ -105,7 +85,7 @@ def test_a_training_in_another_order_has_the_losses_metrics_measures_and_predict
     for ours, theirs in zip(measured["rcm"], measured["given"], strict=True):
         np.testing.assert_allclose(ours.values, theirs.values, rtol=1e-9, atol=1e-9)
     table, wanted = moved.predict(), given.predict()
-    assert table.node.tolist() == [f"n{node}" for node in range(NODES)]
+    assert table.node.tolist() == names
     assert table.predicted.tolist() == wanted.predicted.tolist()
     numbers = [name for name in wanted if name.startswith("class_")]
     np.testing.assert_allclose(table[numbers], wanted[numbers], rtol=1e-10)

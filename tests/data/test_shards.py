@@ -2,14 +2,12 @@
 
 import torch
 
-from gnn_depth.data import SyntheticCitation
 from gnn_depth.data.shards import division, metis
+from tests.data.conftest import small
 
 
 def test_metis_gives_chunks_of_about_equal_size_that_few_edges_leave():
-    batch = SyntheticCitation(
-        num_nodes=400, num_edges=1200, num_train_per_class=5, num_val=10, num_test=10
-    ).batch
+    batch = small(num_nodes=400, num_edges=1200).batch
     graph = batch.graph
     sizes, cut = {}, {}
     for name in ("contiguous", "metis"):

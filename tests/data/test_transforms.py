@@ -8,14 +8,9 @@ import torch
 import torch_geometric.transforms as T
 from torch_geometric.data import Data
 
-from gnn_depth.data import GraphSource, SyntheticCitation
+from gnn_depth.data import GraphSource
 from gnn_depth.data.checks import DataError
-
-
-def small(**changes) -> SyntheticCitation:
-    options = {"num_nodes": 60, "num_edges": 90, "num_features": 30, "num_classes": 3}
-    options |= {"num_train_per_class": 4, "num_val": 10, "num_test": 20}
-    return SyntheticCitation(**options, **changes)
+from tests.data.conftest import small
 
 
 def ring(nodes: int, **more) -> Data:
@@ -31,7 +26,7 @@ def test_transforms_by_name_equal_those_of_pytorch_geometric():
     wanted = T.AddRandomWalkPE(3, attr_name=None)(T.NormalizeFeatures()(data)).x
     torch.testing.assert_close(made.x, wanted)
     assert torch.equal(made.y, plain.y)
-    assert small(transforms=given).num_features == 33
+    assert small(transforms=given).num_features == 19
 
 
 def test_nodes_that_a_transform_drops_take_their_ids_targets_and_masks_along():
