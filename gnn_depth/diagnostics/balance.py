@@ -58,7 +58,7 @@ NORMS = (
 
 def imbalance(link: Link) -> Float[Tensor, "neurons"]:
     """The imbalance c of every neuron."""
-    return _incoming_minus_outgoing(link, torch.square)
+    return _total(link, torch.square, -1)
 
 
 def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Tensor, "neurons"]:
@@ -73,12 +73,12 @@ def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Ten
     def product(parameter: Tensor) -> Tensor:
         return parameter * _dense(gradient(parameter), parameter)
 
-    return _incoming_minus_outgoing(link, product)
+    return _total(link, product, -1)
 
 
 def size(link: Link) -> Float[Tensor, "neurons"]:
     """The sum of all squared weights around every neuron, the reference size for its imbalance."""
-    return _terms(link, torch.square).sum(0)
+    return _total(link, torch.square, 1)
 
 
 def share(link: Link) -> Float[Tensor, ""]:
@@ -86,23 +86,19 @@ def share(link: Link) -> Float[Tensor, ""]:
     return (imbalance(link).abs() / size(link).clamp_min(1e-30)).median()
 
 
-def _incoming_minus_outgoing(link: Link, entries: Callable[[Tensor], Tensor]) -> Tensor:
-    terms = _terms(link, entries)
-    terms[len(link.incoming) :].neg_()
-    return terms.sum(0)
-
-
 @torch.no_grad()
-def _terms(link: Link, entries: Callable[[Tensor], Tensor]) -> Float[Tensor, "parameters neurons"]:
-    """A function of every entry of the parameters around the neurons, summed by neuron: first those
-    of the incoming matrices."""
+def _total(link: Link, entries: Callable[[Tensor], Tensor], sign: int) -> Float[Tensor, "neurons"]:
+    """A function of every entry of the parameters around the neurons, summed by neuron; those that
+    are not incoming matrices have a sign."""
     terms = []
     for role in (*link.incoming, *link.attention, *link.outgoing):
         values = entries(role.parameter)
         # Sums of many squares in half precision would overflow.
         values = values.to(torch.promote_types(values.dtype, torch.float32))
         terms.append(role.by_neuron(values))
-    return torch.stack(terms)
+    total = torch.stack(terms)
+    total[len(link.incoming) :] *= sign
+    return total.sum(0)
 
 
 def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:

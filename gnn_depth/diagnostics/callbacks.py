@@ -1,7 +1,6 @@
 """Callbacks that measure every layer's input during training, and its gradient."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import lightning as L
@@ -27,7 +26,7 @@ def scaler_of(trainer: L.Trainer) -> Any:
     return getattr(trainer.precision_plugin, "scaler", None)
 
 
-class StepCallback(L.Callback, ABC):
+class StepCallback(L.Callback):
     """The base of callbacks that measure modules of a LightningModule in some steps, once all
     gradients are complete and not yet clipped, and keep the values in a log.
 
@@ -48,6 +47,15 @@ class StepCallback(L.Callback, ABC):
 
     #: Runs that differ in such callbacks alone learn the same, so tables may average them.
     only_measures = True
+    # Begin a training in which the modules found by name are measured.
+    _open: Callable[[L.Trainer, L.LightningModule, dict[str, nn.Module]], None]
+    # Read the gradients of parameters, which are complete and not yet clipped.
+    _read: Callable[[], None]
+    # Measure a step that had a loss; a later evaluation of the same step replaces an earlier one.
+    # Gradients of parameters may be clipped by now.
+    _measure: Callable[[L.Trainer], None]
+    # Log what was measured since the last time, if anything was.
+    _record: Callable[[L.Trainer], None]
 
     def __init__(
         self,
@@ -103,12 +111,6 @@ class StepCallback(L.Callback, ABC):
         except ValueError as error:
             raise MisconfigurationException(str(error)) from None
         self._open(trainer, pl_module, found)
-
-    @abstractmethod
-    def _open(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
-    ) -> None:
-        """Begin a training in which the modules found by name are measured."""
 
     def _close(self, trainer: L.Trainer) -> None:
         """Pass on all values that were measured."""
@@ -168,19 +170,6 @@ class StepCallback(L.Callback, ABC):
         if trainer.global_step != self._step:
             self._due = False
         self._record(trainer)
-
-    @abstractmethod
-    def _read(self) -> None:
-        """Read the gradients of parameters, which are complete and not yet clipped."""
-
-    @abstractmethod
-    def _measure(self, trainer: L.Trainer) -> None:
-        """Measure a step that had a loss; a later evaluation of the same step replaces an earlier
-        one. Gradients of parameters may be clipped by now."""
-
-    @abstractmethod
-    def _record(self, trainer: L.Trainer) -> None:
-        """Log what was measured since the last time, if anything was."""
 
 
 class LayerCallback(StepCallback):

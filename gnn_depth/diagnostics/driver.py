@@ -37,11 +37,16 @@ from gnn_depth.graph import Graph
 from gnn_depth.registry import first_of
 
 NAMED = 3  # layers in a note
-# The note for gradients that cannot be added up.
-LOST = (
-    "a state got gradients from several backward passes, of which only the last kept its graph: "
-    "use retain_graph=True in all but the last."
-)
+# Notes on some layers.
+NOTES = {
+    "missing": "not called {where}",
+    "unread": "the first argument is no floating-point tensor, nor a tuple or batch with one",
+    "parameters": "parameters had no gradient at the end of a backward pass {where} (there was "
+    "none of the loss, their layer was not called, or a hook has freed it)",
+    "input": "the state takes no part in autograd (it is an input, comes from frozen layers, a "
+    "detach or torch.no_grad, or is inside a checkpoint with use_reentrant=True), so its gradient "
+    "is empty",
+}
 
 
 class LayerDriver:
@@ -103,7 +108,7 @@ class LayerDriver:
         self._needs_graph = self._needs_limits or NORMALIZED in every
         # Measures without a tag serve findings alone: nothing is noted where they are not known.
         asked = {measure.statistic for measure in measures if measure.tag}
-        self._sides = {one.side for one in asked} - {None}
+        self._sides = {one.side for one in asked if one.side is not None}
         self._needs_edges = bool(self._sides) or any(one.needs_edges for one in asked)
         self.recorder = StateRecorder(
             model,
@@ -203,10 +208,9 @@ class LayerDriver:
             # Now, as the scaler's update() after the optimizer's step may change its scale.
             one = torch.ones((), dtype=torch.float64, device=self.processes.device)
             self._scale = self._scaler.scale(one)
-        self._has_gradient = []
-        for layer in self._layers:
+        for place, layer in enumerate(self._layers):
             has_any = any(parameter.grad is not None for parameter in layer.parameters())
-            self._has_gradient.append(has_any)
+            self._has_gradient[place] = has_any
         for statistic in self._of_parameters:
             of_layers = [of_parameter_gradients(layer, statistic) for layer in self._layers]
             self._parameters[statistic] = of_layers
@@ -295,10 +299,6 @@ class LayerDriver:
             if reads == "parameters" and statistic is not ZEROS:  # their share has no scale
                 of_columns = of_columns / self._scale
             row[: len(of_columns)] = of_columns
-            if reads == "parameters":  # without a gradient they are unknown, not zero
-                for column, place in enumerate(self._columns):
-                    if not self._has_gradient[place]:
-                        row[column] = torch.nan
 
     def _totals(self, calls: list[Call]) -> list[Statistics]:
         """The statistics of the loss's gradients in the calls of a column."""
@@ -313,7 +313,10 @@ class LayerDriver:
                 continue
             found.append(self.recorder.total(gradient, self.processes.device))
         if self.recorder.lost:
-            self.notes["lost"] = LOST
+            self.notes["lost"] = (
+                "a state got gradients from several backward passes, of which only the last kept "
+                "its graph: use retain_graph=True in all but the last."
+            )
         return found
 
     def _observe(
@@ -380,64 +383,38 @@ class LayerDriver:
                     "model."
                 )
             return  # all other notes would follow from this one
-        missing: list[str] = []
-        unread: list[str] = []
-        without: list[str] = []
-        silent: list[str] = []
+        of_kind: dict[str, list[str]] = {kind: [] for kind in NOTES}
         # Another process may have called more layers, which have no names here.
         for (number, name), of_column in zip(self.layers.items(), calls, strict=False):
             if self._is_by_call:
                 name = f"{name} in call {number}"
             readable = [call for call in of_column if call.module not in recorder.unreadable]
+            needs_gradient = "gradients" in self.reads and recorder.had_loss
             if not of_column:
-                missing.append(name)
+                of_kind["missing"].append(name)
             elif not readable:
-                unread.append(name)
-            elif all(call.gradient is None for call in readable):
-                without.append(name)
-        each = zip(self._names, self._layers, self._has_gradient, strict=True)
-        for name, layer, has_any in each:
-            if not has_any and any(p.requires_grad for p in layer.parameters()):
-                silent.append(name)
-        self._name("missing", f"not called {where}", missing)
-        self._name(
-            "unread",
-            "the first argument is no floating-point tensor, nor a tuple or batch with one",
-            unread,
-        )
-        if "parameters" in self.reads:
-            self._name(
-                "parameters",
-                f"parameters had no gradient at the end of a backward pass {where} (there was none "
-                "of the loss, their layer was not called, or a hook has freed it)",
-                silent,
-            )
+                of_kind["unread"].append(name)
+            elif needs_gradient and all(call.gradient is None for call in readable):
+                of_kind["input"].append(name)
+        for name, layer, has_any in zip(self._names, self._layers, self._has_gradient, strict=True):
+            is_trained = any(parameter.requires_grad for parameter in layer.parameters())
+            if "parameters" in self.reads and is_trained and not has_any:
+                of_kind["parameters"].append(name)
+        for kind, names in of_kind.items():
+            if names:
+                notes[kind] = f"{NOTES[kind].format(where=where)}: {first_of(names, NAMED)}."
         # Float16 without a scaler would lose most gradients, so there is one that was not given.
         if recorder.half and self._scaler is None:
             notes["scaler"] = (
                 "gradients are float16: if a GradScaler scales the loss, give it to watch as "
                 "scaler."
             )
-        if "gradients" not in self.reads or len(unread) == len(calls):
-            return
-        if not recorder.reached():
+        is_read = len(of_kind["unread"]) < len(calls)
+        if "gradients" in self.reads and is_read and not recorder.reached():
             notes["gradients"] = (
                 f"no gradient arrived at a layer's input {where}: call backward() on the loss "
                 "(torch.autograd.grad does not count)."
             )
-        if recorder.had_loss:
-            self._name(
-                "input",
-                "the state takes no part in autograd (it is an input, comes from frozen layers, a "
-                "detach or torch.no_grad, or is inside a checkpoint with use_reentrant=True), so "
-                "its gradient is empty",
-                without,
-            )
-
-    def _name(self, kind: str, text: str, names: list[str]) -> None:
-        """Note something of some layers, if there are any."""
-        if names:
-            self.notes[kind] = f"{text}: {first_of(names, NAMED)}."
 
 
 def _statistics(measures: Sequence[Measure], reads: str) -> list[Statistic]:

@@ -31,7 +31,7 @@ def heat_map(measured: MeasureValues, recent: int | None = None) -> "Figure":
         recent: Let colours span the values of so many last steps; others get the nearest colour.
     """
     # Slow to import, and few commands draw.
-    from matplotlib import colormaps
+    from matplotlib import colormaps, rc_context
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -53,33 +53,32 @@ def heat_map(measured: MeasureValues, recent: int | None = None) -> "Figure":
     lost, zero = lost_and_zero(cells, measured.log10)
     # A zero is drawn as something below the scale.
     shown = np.ma.masked_array(np.where(zero, low - 1, cells.clip(low, high)), lost)
-    figure = Figure(figsize=(5.4, 4.4), dpi=100, layout="constrained")
-    axes = figure.add_subplot()
-    mesh = axes.pcolormesh(
-        edges(measured.steps)[[*starts, -1]],
-        edges(measured.layers),
-        shown,
-        cmap=colormaps[name].with_extremes(under=ZERO, bad=LOST),
-        vmin=low,
-        vmax=high,
-    )
-    is_clipped = np.isfinite(cells) & (cells != cells.clip(low, high))
-    # Not of the mesh, whose colour below the scale is that of zeros.
-    colours = ScalarMappable(mesh.norm, name)
-    bar = figure.colorbar(colours, ax=axes, extend="both" if is_clipped.any() else "neither")
-    for where, colour, label in ((lost, LOST, "not finite, or missing"), (zero, ZERO, "exactly 0")):
-        if where.any():
-            axes.scatter([], [], marker="s", color=colour, label=label)
-    if lost.any() or zero.any():
-        figure.legend(loc="outside lower left", frameon=False, fontsize=FONT, ncols=2)
-    title = f"log₁₀ {measured.unit}" if measured.log10 else measured.unit
-    axes.set_title(title, fontsize=FONT, loc="left", parse_math=False)
-    axes.set_xlabel("step", fontsize=FONT)
-    axes.set_ylabel("layer", fontsize=FONT)
-    for axis, most in ((axes.xaxis, 5), (axes.yaxis, 8)):
-        axis.set_major_locator(MaxNLocator(most, integer=True, min_n_ticks=1))
-    axes.tick_params(labelsize=FONT)
-    bar.ax.tick_params(labelsize=FONT)
+    with rc_context({"font.size": FONT, "axes.titlesize": FONT}):
+        figure = Figure(figsize=(5.4, 4.4), dpi=100, layout="constrained")
+        axes = figure.add_subplot()
+        mesh = axes.pcolormesh(
+            edges(measured.steps)[[*starts, -1]],
+            edges(measured.layers),
+            shown,
+            cmap=colormaps[name].with_extremes(under=ZERO, bad=LOST),
+            vmin=low,
+            vmax=high,
+        )
+        is_clipped = np.isfinite(cells) & (cells != cells.clip(low, high))
+        # Not of the mesh, whose colour below the scale is that of zeros.
+        colours = ScalarMappable(mesh.norm, name)
+        figure.colorbar(colours, ax=axes, extend="both" if is_clipped.any() else "neither")
+        named = {LOST: (lost, "not finite, or missing"), ZERO: (zero, "exactly 0")}
+        for colour, (where, label) in named.items():
+            if where.any():
+                axes.scatter([], [], marker="s", color=colour, label=label)
+        if lost.any() or zero.any():
+            figure.legend(loc="outside lower left", frameon=False, ncols=2)
+        title = f"log₁₀ {measured.unit}" if measured.log10 else measured.unit
+        axes.set_title(title, loc="left", parse_math=False)
+        axes.set(xlabel="step", ylabel="layer")
+        for axis, most in ((axes.xaxis, 5), (axes.yaxis, 8)):
+            axis.set_major_locator(MaxNLocator(most, integer=True, min_n_ticks=1))
     return figure
 
 

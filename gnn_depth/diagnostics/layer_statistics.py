@@ -378,7 +378,8 @@ def _root_ratio(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
 
 
 def _root(totals: Float[Tensor, "layers 2"]) -> Float[Tensor, "layers"]:
-    return totals[:, 0].sqrt()
+    # Without entries, as of a layer without gradients, it is unknown, not zero.
+    return (totals[:, 0] / (totals[:, 1] > 0)).sqrt()
 
 
 def _each(of: Callable[[Tensor], Tensor], layers: Sequence[Tensor]) -> Float[Tensor, "layers"]:
@@ -675,6 +676,7 @@ def edges_of(
         return None
     if x.ndim != 2:
         return None
+    edges: Tensor | None
     for item in items:
         if isinstance(item, Graph):
             # A process that has a part of a graph reads rows of nodes that are not its own.

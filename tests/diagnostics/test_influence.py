@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
-from torch_geometric.nn import GCN, BatchNorm
+from torch_geometric.nn import GCN
 from torch_geometric.utils import erdos_renyi_graph, total_influence
 
 import gnn_depth
@@ -32,9 +32,12 @@ def test_influence_by_distance_is_that_of_pytorch_geometric(graph):
     assert found.range == pytest.approx(breadth, rel=1e-5)
 
 
-def test_a_stack_of_the_package_is_measured_exactly(graph):
-    model = gnn_depth.DeepGNN(5, 3, hidden_channels=8, num_layers=4, norm="layer").double().eval()
+def test_a_stack_is_measured_exactly_in_evaluation_mode_and_left_as_it_was(graph):
+    model = gnn_depth.DeepGNN(5, 3, hidden_channels=8, num_layers=4, norm="batch").double()
+    model.blocks[0].eval()
     found = influence(model, graph.x, graph.edge_index, nodes=[7])
+    assert [block.training for block in model.blocks] == [False, True, True, True]
+    model.eval()
     jacobian = torch.autograd.functional.jacobian(lambda x: model(x, graph.edge_index)[7], graph.x)
     by_node = jacobian.abs().sum((0, 2))
     distance = hops_to(7, graph.edge_index, 40)
@@ -69,23 +72,6 @@ def test_influence_without_a_path_is_reported_and_not_counted_as_near():
     assert found.without_path[0] == pytest.approx(1.0)
     assert found.hops_within(0.9) is None
     assert "no path" in str(found)
-
-
-def test_measuring_leaves_the_modes_of_modules_and_the_running_statistics():
-    class Normed(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm = BatchNorm(2)
-            self.frozen = torch.nn.Linear(2, 2).eval()
-
-        def forward(self, x, edge_index):
-            return self.frozen(self.norm(x))
-
-    model = Normed()
-    influence(model, torch.randn(4, 2), torch.tensor([[0, 1], [1, 0]]), [0])
-    assert model.norm.module.num_batches_tracked == 0
-    assert model.norm.training
-    assert not model.frozen.training
 
 
 def test_nodes_that_read_nothing_are_counted_and_undefined_outputs_refused():

@@ -4,7 +4,6 @@ import copy
 import gc
 import math
 import weakref
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -325,22 +324,3 @@ def test_the_first_failure_is_found():
         train(model, 2, watched, losses)
     found = watched.findings()["non_finite"]
     assert (found["step"], found["layer"]) == (1, 6)
-
-
-def test_two_networks_share_a_log_by_their_names():
-    logged: dict[str, float] = {}
-    findings: dict[str, object] = {}
-    logger = SimpleNamespace(
-        log_metrics=lambda row, step: logged.update(row),
-        save=lambda: None,
-        experiment=SimpleNamespace(summary=findings),
-    )
-    for name in ("teacher", "student"):
-        layers, x = torch.nn.ModuleList([torch.nn.Linear(3, 3)]), torch.ones(4, 3)
-        with gnn_depth.watch(layers, "*") as watched:
-            (math.inf * layers[0](x.requires_grad_())).mean().backward()
-            watched.step()
-        watched.log(logger, name=name)
-    tag = "representation_norm/log10/first"
-    assert {f"teacher/{tag}", f"student/{tag}"} <= set(logged)
-    assert {f"{name}/FirstFailure/non_finite" for name in ("teacher", "student")} <= set(findings)
