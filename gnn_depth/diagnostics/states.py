@@ -201,7 +201,6 @@ class Call:
     Attributes:
         module: The module whose input is the layer's hidden state.
         forward_pass: Number of the forward pass.
-        x: The state itself, if arguments are kept.
         state: The statistics of the state; None if there is none.
         gradient: Its gradients; None if the state takes no part in autograd.
         without_autograd: True if autograd was switched off, as in re-entrant checkpoints.
@@ -211,7 +210,6 @@ class Call:
 
     module: nn.Module
     forward_pass: int
-    x: Tensor | None = None
     state: Statistics | None = None
     gradient: StateGradient | None = None
     without_autograd: bool = False
@@ -264,7 +262,6 @@ class StateRecorder:
         # a model inside it, not the module itself.
         self._roots = _around(root, self._inputs)
         self._observe = observe
-        self._keeps_calls = keeps_calls
         self.passes = BackwardPasses(root, layers)
         self._attached = ExitStack()
         self._leaf_hooks = ExitStack()  # of a step; those on other tensors are freed with them
@@ -374,12 +371,8 @@ class StateRecorder:
 
     def _measure(self, call: Call, x: Any, arguments: CallArguments) -> None:
         measure = None
-        if self._observe is not None or self._keeps_calls:
-            state = dense(x)
-            if self._observe is not None:
-                call.state, measure = self._observe(state, arguments)
-            if self._keeps_calls:
-                call.x = state
+        if self._observe is not None:
+            call.state, measure = self._observe(dense(x), arguments)
         if not isinstance(x, Tensor) or not x.requires_grad:
             call.without_autograd = not torch.is_grad_enabled()
             return

@@ -147,8 +147,8 @@ def _add_outputs(values: pd.DataFrame, calls: dict[int, Call]) -> None:
     not finite from those that cannot be measured."""
     values.insert(1, "||F(X)||", math.nan)
     for number, call in calls.items():
-        x = call.x
-        assert x is not None
+        assert call.recorded is not None
+        x = call.recorded.x
         if x.numel():
             values.loc[number, "zeros"] = (x == 0).all(-1).double().mean().item()
         known = ["||X||"]
