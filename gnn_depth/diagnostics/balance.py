@@ -11,7 +11,7 @@ precision. Then :math:`\delta = 0`, and c is constant under gradient flow: Musta
 Burkholz, *Are GATs Out of Balance?*, NeurIPS 2023, theorem 2.2 and corollary 2.3.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -158,7 +158,7 @@ def distribution(
 
 
 def change_measures(epsilon: float) -> list[Measure]:
-    """The measures of :meth:`ParameterChange.values`, in the order of its rows."""
+    """The measures of :func:`changes`, in the order of its rows."""
     measures = []
     for kind, form in (("weights", "relative change"), ("attention", "change")):
         units = {
@@ -176,63 +176,37 @@ def _flat(tensors: Sequence[Tensor]) -> Tensor:
     return torch.cat([tensor.detach().flatten().cpu() for tensor in tensors])
 
 
-class ParameterChange:
-    """How far the parameters have moved since training began.
-
-    It keeps a copy of the initial parameters on their device and in checkpoints, so that a resumed
-    run compares with the start of the original run.
+def changes(
+    kinds: Sequence[Sequence[Sequence[Tensor]]], before: Mapping[Tensor, Tensor], epsilon: float
+) -> Float[Tensor, "measures layers"]:
+    r"""The fractions of each layer's parameters with
+    :math:`|\theta - \theta_0| > \epsilon |\theta_0|` and with :math:`\theta = \theta_0`, and the
+    distribution of the change: relative for matrices, absolute for attention parameters, which may
+    start at zero. NaN for a layer that has none.
 
     Args:
-        matrices: The matrices of each layer.
-        attention: The attention parameters of each layer.
+        kinds: The matrices of each layer, and the attention parameters of each.
+        before: The initial value of each parameter; without any there are no layers.
+        epsilon: The least relative change that counts.
     """
-
-    def __init__(
-        self, matrices: Sequence[Sequence[Tensor]] = (), attention: Sequence[Sequence[Tensor]] = ()
-    ) -> None:
-        self._kinds = (matrices, attention)
-        # Shared layers have the same parameters, which are copied once.
-        self._parameters = list(dict.fromkeys(chain(*matrices, *attention)))
-        self._before: list[Tensor] | None = None
-
-    def start(self) -> None:
-        """Store the current parameters as the initial ones, unless a checkpoint has restored an
-        earlier run's."""
-        if not self._before:
-            self._before = [parameter.detach().clone() for parameter in self._parameters]
-
-    def values(self, epsilon: float) -> Float[Tensor, "measures layers"]:
-        r"""The fractions of each layer's parameters with
-        :math:`|\theta - \theta_0| > \epsilon |\theta_0|` and with :math:`\theta = \theta_0`, and
-        the distribution of the change: relative for matrices, absolute for attention parameters,
-        which may start at zero. NaN for a layer that has none; no layers before training."""
-        before = dict(zip(self._parameters, self._before or (), strict=False))
-        rows = []
-        for is_attention, layers in enumerate(self._kinds):
-            columns = torch.full((len(layers) * bool(before), 8), torch.nan, dtype=torch.float64)
-            for column, parameters in zip(columns, layers, strict=False):
-                if not parameters:
-                    continue
-                old = _flat([before[parameter] for parameter in parameters])
-                new = _flat(parameters)
-                change = (new - old).abs()
-                # Infinite for a parameter that was zero, or zero if it is still zero.
-                ratios = torch.where(change == 0, change, change / old.abs())
-                # Not "greater than", so that a parameter that became NaN counts as changed.
-                shares = [~(ratios <= epsilon), ratios == 0]
-                moved = (change if is_attention else ratios).double().numpy()
-                statistics = [moved.mean(), *np.quantile(moved, QUANTILES, method="nearest")]
-                column[:] = torch.tensor([share.double().mean() for share in shares] + statistics)
-            rows.append(columns.t())
-        return torch.cat(rows)
-
-    def state_dict(self) -> dict[str, list[Tensor] | None]:
-        """The initial parameters."""
-        return {"before": self._before}
-
-    def load_state_dict(self, state: dict[str, list[Tensor] | None]) -> None:
-        """Restore the initial parameters of the run that is resumed."""
-        self._before = state["before"]
+    rows = []
+    for is_attention, layers in enumerate(kinds):
+        columns = torch.full((len(layers) * bool(before), 8), torch.nan, dtype=torch.float64)
+        for column, parameters in zip(columns, layers, strict=False):
+            if not parameters:
+                continue
+            old = _flat([before[parameter] for parameter in parameters])
+            new = _flat(parameters)
+            change = (new - old).abs()
+            # Infinite for a parameter that was zero, or zero if it is still zero.
+            ratios = torch.where(change == 0, change, change / old.abs())
+            # Not "greater than", so that a parameter that became NaN counts as changed.
+            shares = [~(ratios <= epsilon), ratios == 0]
+            moved = (change if is_attention else ratios).double().numpy()
+            statistics = [moved.mean(), *np.quantile(moved, QUANTILES, method="nearest")]
+            column[:] = torch.tensor([share.double().mean() for share in shares] + statistics)
+        rows.append(columns.t())
+    return torch.cat(rows)
 
 
 class Balancedness(StepCallback):
@@ -308,7 +282,10 @@ class Balancedness(StepCallback):
         self.changed = changed
         self.neuron_log = MeasureLog(NEURONS)
         self.change_log = MeasureLog(change_measures(changed))
-        self.change = ParameterChange()
+        # The initial parameters, in checkpoints too: a resumed run compares with the original's.
+        self._before: list[Tensor] | None = None
+        # The matrices of each layer, and the attention parameters of each.
+        self._kinds: tuple[list[Sequence[Tensor]], list[Sequence[Tensor]]] = ([], [])
         self._measured: tuple[Tensor, Tensor] | None = None  # waits for the end of the step
 
     def _open(
@@ -330,11 +307,11 @@ class Balancedness(StepCallback):
             weights = layer.weight_chain()
             matrices.append(weights.incoming)
             attention.append(weights.attention)
-        self._sets: list[Sequence[Tensor]] = [*matrices, *attention]
+        self._kinds = matrices, attention
         reason = stack.why_no_law() if self._links else "it has no neurons that can be rescaled"
         # A weight norm computes matrices anew in each pass: they have no gradient of their own.
         is_normed = any(getattr(part, "weight_norm", None) is not None for part in stack.modules())
-        parameters = list(chain.from_iterable(self._sets))
+        parameters = self._parameters()
         for link in self._links:
             parameters += [role.parameter for role in (*link.incoming, *link.outgoing)]
         if is_normed or not all(isinstance(each, nn.Parameter) for each in parameters):
@@ -352,7 +329,6 @@ class Balancedness(StepCallback):
         self.measure_log.open(range(min([1, *layers]), len(matrices) + 1))
         self.neuron_log.open(layers)
         self.change_log.open(range(1, len(matrices) + 1))
-        self.change = ParameterChange(matrices, attention)
         self._counts = [len(imbalance(link)) for link in self._links]  # of neurons
 
         self._passes = BackwardPasses(pl_module, [stack])
@@ -361,14 +337,23 @@ class Balancedness(StepCallback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
-        self.change.start()
+        if not self._before:  # else a checkpoint has restored an earlier run's
+            self._before = [parameter.detach().clone() for parameter in self._parameters()]
         places = [link.states[0] - int(self.measure_log.layers[0]) for link in self._links]
         self._places = torch.tensor(places, dtype=torch.long, device=pl_module.device)
+
+    def _parameters(self) -> list[Tensor]:
+        # Shared layers have the same parameters, which are copied once.
+        return list(dict.fromkeys(chain(*chain(*self._kinds))))
+
+    def _changes(self) -> Tensor:
+        before = dict(zip(self._parameters(), self._before or (), strict=False))
+        return changes(self._kinds, before, self.changed)
 
     def findings(self) -> dict[str, Any]:
         """For ``result.json``: the fraction of each layer's parameters that changed; None where it
         has none."""
-        shares: Any = self.change.values(self.changed)[[0, 8]].numpy().astype(object)
+        shares: Any = self._changes()[[0, 8]].numpy().astype(object)
         if not shares.size:
             return {}
         shares[shares != shares] = None  # JSON has no NaN
@@ -377,12 +362,13 @@ class Balancedness(StepCallback):
         return {"changed": found}
 
     def state_dict(self) -> dict[str, Any]:
-        parts = ("measure_log", "neuron_log", "change")
-        return {name: getattr(self, name).state_dict() for name in parts}
+        logs = {name: getattr(self, name).state_dict() for name in ("measure_log", "neuron_log")}
+        return {**logs, "change": {"before": self._before}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        for name, state in state_dict.items():
-            getattr(self, name).load_state_dict(state)
+        self.measure_log.load_state_dict(state_dict["measure_log"])
+        self.neuron_log.load_state_dict(state_dict["neuron_log"])
+        self._before = state_dict["change"]["before"]
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
@@ -395,7 +381,7 @@ class Balancedness(StepCallback):
 
     def _read(self) -> None:
         """Read the laws and norms at the end of a backward pass, before gradients are clipped."""
-        laws, norms = laws_of(self._links), norms_of(self._sets)
+        laws, norms = laws_of(self._links), norms_of([*chain(*self._kinds)])
         self._shares = [share(link) for link in self._links]
         if self._scaler is not None:  # c and the norms of parameters do not depend on the loss
             scale = self._scaler.scale(torch.ones((), dtype=norms.dtype, device=norms.device))
@@ -431,7 +417,7 @@ class Balancedness(StepCallback):
     def _close(self, trainer: L.Trainer) -> None:
         super()._close(trainer)
         self.neuron_log.close(trainer)
-        changes = self.change.values(self.changed)
-        if changes.numel():
-            self.change_log.add(trainer, trainer.global_step, changes)
+        moved = self._changes()
+        if moved.numel():
+            self.change_log.add(trainer, trainer.global_step, moved)
             self.change_log.close(trainer)

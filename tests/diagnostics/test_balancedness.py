@@ -18,8 +18,8 @@ from gnn_depth import measurements
 from gnn_depth.cli import main
 from gnn_depth.diagnostics import Balancedness
 from gnn_depth.diagnostics.balance import (
-    ParameterChange,
     change_measures,
+    changes,
     defect,
     imbalance,
     size,
@@ -162,13 +162,14 @@ def test_the_distribution_is_that_of_the_neurons(watch):
 def test_changes_are_relative_for_weights_and_absolute_for_attention():
     weights = nn.Parameter(torch.tensor([[1.0, -2.0], [0.0, 0.0]]))
     attention = nn.Parameter(torch.tensor([0.0, 4.0]))
-    change = ParameterChange([[weights]], [[attention]])
-    change.start()
+    before = {weights: weights.detach().clone(), attention: attention.detach().clone()}
     with torch.no_grad():
         weights.copy_(torch.tensor([[1.5, -2.0], [0.0, 3.0]]))
         attention.copy_(torch.tensor([0.5, 3.0]))
     names = [measure.name.removeprefix("balance_") for measure in change_measures(0.05)]
-    found = dict(zip(names, change.values(0.05)[:, 0].tolist(), strict=True))
+    found = dict(
+        zip(names, changes([[[weights]], [[attention]]], before, 0.05)[:, 0].tolist(), strict=True)
+    )
     expected = {"changed_weights": 0.5, "unchanged_weights": 0.5, "unchanged_attention": 0}
     expected |= {"changed_attention": 1, "change_weights_min": 0, "change_weights_max": np.inf}
     expected |= {"change_attention_min": 0.5, "change_attention_mean": 0.75}
