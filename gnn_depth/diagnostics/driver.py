@@ -150,12 +150,8 @@ class LayerDriver:
     def calls_by_column(self) -> list[list[Call]]:
         """The calls of each column in the forward passes of the loss."""
         passes = self.recorder.counted()
-        if self._by_call and not self._is_by_call:
-            self._is_by_call = any(
-                len({call.module for call in calls}) < len(calls) for calls in passes
-            )
-            if self._is_by_call:
-                self._columns = []  # one is added for each call
+        if self._by_call and not self._is_by_call and any(map(_repeats, passes)):
+            self._is_by_call, self._columns = True, []  # a column is added for each call
         found: list[list[Call]] = [[] for _ in self._columns]
         for calls in passes:
             seen = dict.fromkeys(self._places, 0)
@@ -420,3 +416,8 @@ class LayerDriver:
 def _statistics(measures: Sequence[Measure], reads: str) -> list[Statistic]:
     """The statistics of states, gradients or parameters that some measures need."""
     return list(dict.fromkeys(each.statistic for each in measures if each.reads == reads))
+
+
+def _repeats(calls: list[Call]) -> bool:
+    """True if a layer is called more than once in a forward pass."""
+    return len({call.module for call in calls}) < len(calls)
