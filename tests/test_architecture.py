@@ -170,7 +170,7 @@ BUDGETS = {
     "nn": 45_300,
     "data": 25_400,
     "training": 28_400,
-    "diagnostics": 33_000,
+    "diagnostics": 32_800,
     "testing": 6_900,
     "sweeps": 8_100,
     "reports": 12_000,
