@@ -192,7 +192,7 @@ def metrics(parts, rank=None):
         torch.distributed.all_reduce(x)
         return x if reduce_op == "sum" else x / parts
 
-    strategy = SimpleNamespace(reduce=reduced, broadcast=None, root_device=torch.device("cpu"))
+    strategy = SimpleNamespace(reduce=reduced, root_device=torch.device("cpu"))
     trainer = SimpleNamespace(strategy=strategy, training=True, train_dataloader=None)
     trainer.world_size = 1 if rank is None else parts
     found = {}
