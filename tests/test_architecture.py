@@ -174,7 +174,7 @@ BUDGETS = {
     "testing": 6_900,
     "sweeps": 8_100,
     "reports": 12_000,
-    "cli": 16_200,
+    "cli": 15_700,
     "the files beside the rooms": 18_400,
 }
 NO_CODE = {

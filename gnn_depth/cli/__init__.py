@@ -7,6 +7,7 @@ cannot go on. Each command's ``main`` takes the arguments after its name and ret
 import os
 import sys
 from importlib import import_module
+from typing import Any
 
 from gnn_depth import registry, signals
 from gnn_depth._version import __version__
@@ -41,7 +42,6 @@ COMMANDS = {
 }
 
 MODULES = {"list": "listing"}  # a module called list would hide the type
-WITH_OPTIONS_OF_FIT = ("sweep", "reproduce")
 UNREAD = 141  # 128 + SIGPIPE, as shells count
 
 
@@ -70,27 +70,29 @@ def main(argv: list[str] | None = None) -> int:
         known = explanation(error)
         if known is None or os.environ.get(TRACEBACK):
             raise
+        said, code = str(known), 1
         if isinstance(known, UsageError):
-            return _print_error(f"error: {known}", 2)
-        return _print_error(str(known), 1)
+            said, code = f"error: {known}", 2
     except KeyboardInterrupt as stop:
         code = signals.exit_code(stop)
         said = signals.SAID[code]
         if argv[:1] == ["fit"] and not getattr(stop, "has_folder", False):
             said = f"{said.rstrip('.')} before the training began: nothing was saved."
-        return _print_error(said, code)
     except SystemExit as stop:
-        status = stop.code or 0
+        status: Any = stop.code or 0
         # Lightning answers an interrupt by exiting with 1 once its callbacks have had their say.
         if isinstance(stop.__context__, KeyboardInterrupt):
             status = signals.exit_code(stop.__context__)
+        said, code = signals.SAID.get(status, ""), status
         if isinstance(status, str):
-            return _print_error(status, 1)
-        return _print_error(signals.SAID[status], status) if status in signals.SAID else status
+            said, code = status, 1
+    if said:
+        print(on_screen(said), file=sys.stderr)
+    return code
 
 
 def _dispatch(argv: list[str]) -> int:
-    command, rest = (argv[0], argv[1:]) if argv else ("", [])
+    command, *rest = argv or [""]
     if command in ("--version", "-V"):
         print(f"gnn-depth {__version__}")
         return 0
@@ -105,9 +107,6 @@ def _dispatch(argv: list[str]) -> int:
         from gnn_depth.cli.options import call
 
         module = import_module(f"gnn_depth.cli.{MODULES.get(command, command)}")
-        if command in WITH_OPTIONS_OF_FIT:
-            code: int = module.main(rest)
-            return code
         return call(command, module.main, rest)
 
     from gnn_depth.cli.config import check_early, files_as_flags, index_of, read_arguments
@@ -140,8 +139,3 @@ def usage() -> str:
         "--trusted-only refuses configs that would import more than registered parts and known "
         "classes."
     )
-
-
-def _print_error(message: str, code: int) -> int:
-    print(on_screen(message), file=sys.stderr)
-    return code

@@ -20,12 +20,12 @@ from gnn_depth.cli.config import (
     resolved_config,
 )
 from gnn_depth.data.source import GraphSource
-from gnn_depth.runs import Origin, digest
-from gnn_depth.training.finished import Run, take_weights
+from gnn_depth.runs import digest
+from gnn_depth.training.finished import take_weights
 from gnn_depth.training.models import build_model, build_module, trainer_objects
 from gnn_depth.training.monitors import with_modes
 from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.run import make_trainer, name_of_parts, run
+from gnn_depth.training.run import make_trainer, name_of_parts
 
 MAX_NAME = 100  # characters of a run's name, which is a folder's
 
@@ -49,18 +49,16 @@ class CommandLineInterface:
 
     datamodule: Any  # a GraphDataModule, or a LightningDataModule of the user's
     model: Any  # a NodeClassifier, or a LightningModule of the user's
-    trainer: L.Trainer
 
     def __init__(self, command: str, arguments: Arguments) -> None:
-        self.command = command
         self.arguments = arguments
         self.known = known = index_of(command, arguments)
         self.checkpoint: checkpoints.Checkpoint | None = None
-        self.ckpt_path_asked = asked = arguments.value_of("ckpt_path")
+        asked = arguments.value_of("ckpt_path")
         trains = command == "fit"
-        self._is_own = "model" in known.options  # a class of the user's
+        is_own = "model" in known.options  # a class of the user's
         path, base = None, {}
-        if asked and self._is_own:
+        if asked and is_own:
             path = checkpoints.of_own_module(str(asked))
         elif asked:
             self.checkpoint = checkpoints.find(str(asked), trains, self._asked)
@@ -76,47 +74,37 @@ class CommandLineInterface:
             # Where a training goes on, also its data and seed.
             sections = base.keys() if trains else ["model"]
             self.checkpoint.check(resolve(Arguments(), known, base), self.resolved, sections)
-        self._build(by_section(options))
 
-    def _asked(self) -> tuple[Path, dict[str, Any]]:
-        """The folder of the runs of this name, and the resolved config."""
-        found = resolve(self.arguments, self.known)
-        name = found["run"]["name"] or self._run_name(found["model"])
-        return Path(found["run"]["root"]) / name, found
-
-    def _build(self, options: dict[str, Any]) -> None:
-        """Build the data, then the model, then the trainer.
-
-        Data and weights draw from the seed in this order: another one would change results.
-        """
+        # Data and weights draw from the seed in this order: another one would change results.
         seed = self.resolved["seed_everything"]
         self.resolved["seed_everything"] = L.seed_everything(seed, workers=True)
-        data = options.get("data") or check("data", self.known.options["data"].default)
+        parts = by_section(options)
+        data = parts.get("data") or check("data", known.options["data"].default)
         self.datamodule = instantiate(data)
-        if not self._is_own:  # a class of the user's may have a DataModule of the user's
+        if not is_own:  # a class of the user's may have a DataModule of the user's
             self.datamodule = GraphSource.of(self.datamodule)
-        if self.command == "inspect":
+        if command == "inspect":
             return
-        reads = self.command in ("validate", "test", "predict")
+        reads = command in ("validate", "test", "predict")
         if reads and self.checkpoint and self.checkpoint.schema is not None:
             # As the model was trained: scalings, categories and classes are the checkpoint's.
-            targets = self.command != "predict"
+            targets = command != "predict"
             self.datamodule = self.datamodule.conform_to(self.checkpoint.schema, targets=targets)
         self.recorder = RunRecorder(**self.resolved["run"])
-        if self._is_own:
-            self.model = build_module(options["model"], self.datamodule)
+        if is_own:
+            self.model = build_module(parts["model"], self.datamodule)
         else:
-            self.model = build_model(options.get("model", {}), self.datamodule)
+            self.model = build_model(parts.get("model", {}), self.datamodule)
         if "init_from" in self.resolved:
             take_weights(self.model, self.resolved["init_from"])
-        self.trainer = make_trainer(trainer_objects(options.get("trainer", {})), self.recorder)
+        self.trainer = make_trainer(trainer_objects(parts.get("trainer", {})), self.recorder)
         if not self.checkpoint:
             return
         sha256 = None
-        if self.command == "fit":  # other commands may take other data
+        if trains:  # other commands may take other data
             sha256 = self.datamodule.checksum
         self.checkpoint.check_data(self.model.hparams, self.resolved["data"], sha256)
-        measures = self.command in ("validate", "test") and self.datamodule.split_is_random
+        measures = command in ("validate", "test") and self.datamodule.split_is_random
         if measures and self.checkpoint.data_sha256 not in (None, self.datamodule.checksum):
             self.datamodule = self.datamodule.with_all_rows_as_test()
             checkpoints.warn(
@@ -126,21 +114,13 @@ class CommandLineInterface:
                 "",
             )
 
-    def train(self, origin: Origin | None) -> Run:
-        """Train the model of a ``fit``, perhaps as one run of a sweep."""
-        path = self.resolved["ckpt_path"]
-        return run(
-            self.model,
-            self.datamodule,
-            self.trainer,
-            self.recorder,
-            self.resolved,
-            self._run_name(self.resolved["model"]),
-            path and Path(path),
-            origin,
-        )
+    def _asked(self) -> tuple[Path, dict[str, Any]]:
+        """The folder of the runs of this name, and the resolved config."""
+        found = resolve(self.arguments, self.known)
+        name = found["run"]["name"] or self.run_name(found["model"])
+        return Path(found["run"]["root"]) / name, found
 
-    def _run_name(self, model: dict[str, Any]) -> str:
+    def run_name(self, model: dict[str, Any]) -> str:
         """The last config file's name, or the parts (``gat_lipschitz_30``); then what flags change:
         ``-norm_none``."""
         name = name_of_parts(model)

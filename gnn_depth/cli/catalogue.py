@@ -4,7 +4,6 @@ misspelt name is found without PyTorch."""
 import contextlib
 import json
 import os
-import platform
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ import gnn_depth
 from gnn_depth import registry
 from gnn_depth.builder import PartIndex
 from gnn_depth.cli import RUNS
-from gnn_depth.cli.errors import LIBRARIES, UsageError
+from gnn_depth.cli.errors import LIBRARIES
 from gnn_depth.part_specs import Option, PartsOf, PartSpec, imported_parts, options_of
 from gnn_depth.ranges import Natural, Positive, Range
 from gnn_depth.runs import digest, write_atomically
@@ -78,20 +77,21 @@ def catalogue(plugins: Sequence[str], command: str = "fit") -> PartIndex:
     """The parts, with those of these plugins beside those of installed packages, and the options of
     a run command."""
     load = partial(load_plugins, plugins)
-    if any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
-        load()
-        return PartIndex(imported_parts(), load, [], options_of_run(command))
 
     def build() -> tuple[Any, Any]:
         load()
-        return imported_parts(), {name: options_of_run(name) for name in RUNS}
+        return imported_parts(), options_of_runs()
 
-    parts, commands = cached(plugins, build)
-    return PartIndex(parts, load, [], commands[command])
+    if any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
+        parts, options = build()
+    else:
+        parts, options = cached(plugins, build)
+    taken = {key: each for key, each in options.items() if command in COMMANDS.get(key, RUNS)}
+    return PartIndex(parts, load, [], taken)
 
 
-def options_of_run(command: str) -> dict[str, Option]:
-    """The options of a command that trains or uses a model, by dotted key."""
+def options_of_runs() -> dict[str, Option]:
+    """The options of all commands that train or use a model, by dotted key."""
     from gnn_depth.training.models import model_options, trainer_options
     from gnn_depth.training.recorder import RunRecorder
 
@@ -103,8 +103,7 @@ def options_of_run(command: str) -> dict[str, Option]:
     found = {}
     own, _ = options_of(OwnOptions)
     for name, option in own.items():
-        if command in COMMANDS.get(name, RUNS):
-            found[name] = option
+        found[name] = option
         for section, options in after.get(name, {}).items():
             for last, each in options.items():
                 key = f"{section}.{last}"
@@ -122,11 +121,8 @@ def load_plugins(plugins: Iterable[str]) -> None:
 
     for failure in registry.load_entry_points():
         print(f"warning: {failure}", file=sys.stderr)
-    try:
-        for plugin in plugins:
-            registry.load_plugin(plugin)
-    except registry.RegistryError as error:
-        raise UsageError(str(error)) from error.__cause__
+    for plugin in plugins:
+        registry.load_plugin(plugin)
 
 
 # The cache
@@ -143,8 +139,7 @@ def cached(plugins: Sequence[str], build: Callable[[], Any]) -> Any:
     installed = registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
     modules = [*plugins, *sorted(entry.module for entry in installed)]
     # An entry for each set of plugins, and where they come from: else projects would share one.
-    key = [platform.python_version(), sys.prefix, gnn_depth.__version__, str(PACKAGE)]
-    key += [version("torch"), version("lightning")]
+    key = [sys.prefix, str(PACKAGE), version("torch"), version("lightning")]
     for module in modules:
         key += [module, str(registry.origin(_top(module)))]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -4,7 +4,6 @@ arguments."""
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,7 @@ class Checkpoint:
         data_sha256: Its checksum.
         plugins: Those of the training, with their checksums.
         schema: What the model expects of data.
-        seed: The seed that was asked for.
+        seed: The seed that was asked for, or torch's own.
         epochs: The number of completed epochs.
         steps: The number of steps.
         resumable: True if it has the state of the optimizer.
@@ -86,8 +85,6 @@ class Checkpoint:
         callbacks = content.get("callbacks", {})
         self.ended = callbacks.get("RunRecorder", {}).get("ended")
         self.seed = callbacks.get("SeededSteps", {}).get("seed")
-        if self.seed is not None and self.seed > MAX_SEED:  # torch's own, where none was asked for
-            self.seed = None
         progress = content.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})
         self.epochs = progress.get("current", {}).get("completed", 0)
         self.steps = content["global_step"]
@@ -97,12 +94,11 @@ class Checkpoint:
 
     def is_complete(self, trainer: L.Trainer, options: dict[str, Any]) -> bool:
         """True if nothing is left to train with these options of the trainer."""
-        if not self.resumable:
-            return False
         if self.ended == {name: options.get(name) for name in ENDS}:
             return True  # a callback ended it, and nothing else is asked for
-        ends = ((self.epochs, trainer.max_epochs), (self.steps, trainer.max_steps))
-        return any(end not in (None, -1) and done >= end for done, end in ends)
+        # No limit is None or -1.
+        by_epochs = trainer.max_epochs in range(self.epochs + 1)
+        return by_epochs or trainer.max_steps in range(self.steps + 1)
 
     def check_data(
         self, hparams: Mapping[str, Any], data: dict[str, Any], data_sha256: str | None
@@ -143,7 +139,8 @@ class Checkpoint:
         config: dict[str, Any] = {"model": kept}
         if self.data:
             config["data"] = self.data
-        if with_seed and self.seed is not None:
+        # A larger one is torch's own, where none was asked for.
+        if with_seed and self.seed is not None and self.seed <= MAX_SEED:
             config["seed_everything"] = self.seed
         return config
 
@@ -156,14 +153,11 @@ class Checkpoint:
             UsageError: One of these sections differs; or the model has diverged, so that it gives
                 every node the same class, and ``force`` is false.
         """
-        there: dict[str, Any] = {}
-        here: dict[str, Any] = {}
-        for name in sections:
-            # Files are compared later, by their checksum.
-            there |= dotted_options({name: without_paths(name, before[name])})
-            here |= dotted_options({name: without_paths(name, after[name])})
+        # Files are compared later, by their checksum.
+        there = dotted_options({name: without_paths(name, before[name]) for name in sections})
+        here = dotted_options({name: without_paths(name, after[name]) for name in sections})
         lines = [f"{self.path} is of another run than the one asked for:"]
-        for name in dict.fromkeys([*there, *here]):
+        for name in there | here:
             old, new = there.get(name), here.get(name)
             if old != new:
                 shown = name.removesuffix(".name")
@@ -249,9 +243,7 @@ def find(
         if word == AUTO:
             runs = [run for run in runs if _is_same(run, config)]
     elif folder.is_dir():
-        runs = [folder]
-        if not _checkpoints(folder, trains):
-            runs = runs_below(folder)
+        runs = runs_below(folder) or [folder]
         if len(runs) > 1:
             raise UsageError(f"--ckpt_path {word}: {choose_one(runs)}")
     else:
@@ -263,13 +255,12 @@ def find(
             )
         return found
     usable = _usable(runs, trains)
-    if word != AUTO:
-        usable = islice(usable, 1)
-    # The newest run need not be the furthest: a clock may have been set back.
-    furthest = max(usable, key=lambda checkpoint: checkpoint.steps, default=None)
-    if furthest is not None:
-        warn(f"--ckpt_path {word} is {furthest.path}, of epoch {furthest.epochs}", "")
-        return furthest
+    if word == AUTO:
+        # The newest run need not be the furthest: a clock may have been set back.
+        usable = iter(sorted(usable, key=lambda checkpoint: checkpoint.steps, reverse=True))
+    for chosen in usable:
+        warn(f"--ckpt_path {word} is {chosen.path}, of epoch {chosen.epochs}", "")
+        return chosen
     if word == AUTO:
         warn(f"--ckpt_path auto: no run with this model, data and seed in {folder}; one starts", "")
         return None
@@ -277,19 +268,15 @@ def find(
     raise UsageError(f"--ckpt_path {word}: there is no checkpoint in {str(folder)!r} that {use}.")
 
 
-def _checkpoints(run: Path, trains: bool) -> list[Path]:
-    """The checkpoints of a run's folder, the preferred ones first, then the newest."""
+def _usable(runs: Iterable[Path], trains: bool) -> Iterator[Checkpoint]:
+    """The first checkpoint of each run's folder that can be read and used: the preferred ones come
+    first, then the newest."""
 
     def place(path: Path) -> tuple[int, float]:
         return (*FIRST[trains], path.name).index(path.name), -path.stat().st_mtime
 
-    return sorted([*run.glob("checkpoints/*.ckpt"), *run.glob("*.ckpt")], key=place)
-
-
-def _usable(runs: Iterable[Path], trains: bool) -> Iterator[Checkpoint]:
-    """The first checkpoint of each run that can be read and used."""
     for run in runs:
-        for path in _checkpoints(run, trains):
+        for path in sorted([*run.glob("checkpoints/*.ckpt"), *run.glob("*.ckpt")], key=place):
             try:
                 checkpoint = read(path)
             except UsageError as error:

@@ -9,7 +9,7 @@
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
@@ -20,6 +20,7 @@ from gnn_depth.builder import (
     PartError,
     PartIndex,
     completed,
+    convert,
     options_to_config,
     set_option,
 )
@@ -28,7 +29,7 @@ from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import check_output
 from gnn_depth.config_file import Source, read_config
-from gnn_depth.part_specs import GIVEN_BY_DATA, GROUPS, Option, Where, items_of
+from gnn_depth.part_specs import GIVEN_BY_DATA, GROUPS, Option, Where, choices, items_of
 from gnn_depth.yaml_limits import value_in
 
 SHORT = {"-c": "--config", "-h": "--help"}
@@ -36,7 +37,6 @@ SHORT = {"-c": "--config", "-h": "--help"}
 SYNONYMS = {"optimizer": "model.optimizer", "lr_scheduler": "model.scheduler"}
 #: Flags that need no value.
 SWITCHES = ("help", "print_config", "trusted-only", "force")
-SWITCH = {"true": True, "false": False}
 OWN_HELP = """\
   --config FILE, -c FILE
       Config file, or name of a shipped one; may be repeated.
@@ -58,6 +58,7 @@ class Arguments:
     flags: list[tuple[str, Any]] = field(default_factory=list)
     trusted: bool | None = None  # the value of --trusted-only; None if it is not given
     prints_config: bool = False  # whether to print the resolved config and stop
+    words: Sequence[str] = ()  # of a sweep, as they were given
 
     @cached_property
     def layers(self) -> list[Source]:
@@ -110,9 +111,8 @@ def read_arguments(argv: list[str]) -> Arguments:
         if key == "config":
             sources += [read_config(str(text)) for text in items_of(value)]
         elif key in ("print_config", "trusted-only"):
-            if str(value).lower() not in SWITCH:
-                raise UsageError(f"--{key} must be true or false, not {value!r}.")
-            switches[key] = SWITCH[str(value).lower()]
+            switch = Option(f"--{key}", type="bool", choices=choices(bool))
+            switches[key] = convert(switch, value)
         else:
             rest.append((key, value))
     trusted = switches.get("trusted-only")
@@ -193,7 +193,11 @@ def nested(key: str, value: Any) -> dict[str, Any]:
     steps = [step for step in key.split(".") if step != "init_args"]
     if len(steps) > 1 and steps[-1] == "class_path":  # as LightningCLI's users name a part
         del steps[-1]
-    value = _structure(value)
+    # Other text than a list, a mapping or null is read as the option's type says.
+    if value == "null":
+        value = None
+    elif isinstance(value, str) and isinstance(value_in(value), dict | list):
+        value = value_in(value)
     while len(steps) > 1:
         value = Changes({steps.pop(): value})
     return {steps[0]: value}
@@ -226,19 +230,6 @@ def _entries(config: dict[str, Any], known: PartIndex) -> Iterator[tuple[str, Wh
             if key == "trainer" and inner is None and name in known.options:
                 inner = known.options[name].default  # as null is in LightningCLI
             yield name, (*where, option), inner
-
-
-def _structure(text: Any) -> Any:
-    """A list, a mapping or null written as text on the command line; other text stays text, to be
-    read as the option's type says."""
-    if text == "null":
-        return None
-    if not isinstance(text, str):
-        return text
-    value = value_in(text)
-    if isinstance(value, dict | list):
-        return value
-    return text
 
 
 def check_early(command: str, arguments: Arguments, known: PartIndex) -> None:

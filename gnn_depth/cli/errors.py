@@ -92,7 +92,14 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
         if names & USAGE or (deepest == "ours" and isinstance(error, ValueError)):
             return UsageError(str(error))
         if isinstance(error, OSError):
-            return RunError(_of_the_system(error, folder))
+            # A full disk, a folder that was removed or a connection that was lost.
+            place = error.filename or folder
+            reason = str(error)
+            if error.strerror and place:
+                reason = f"{error.strerror} ({place})"
+                if folder:
+                    reason += "; what was saved before is intact."
+            return RunError(f"stopped: {reason}")
         if folder and ("gloo" in str(error) or type(error).__module__ == "torch.distributed"):
             return RunError(LOST)
     for cls in _parts():
@@ -114,17 +121,6 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
     if folder is None:
         return UsageError(f"{message}\n{CALLS}")
     return RunError(f"stopped: {message}\n{CALLS}")
-
-
-def _of_the_system(error: OSError, folder: Path | str | None) -> str:
-    """The message for a full disk, a folder that was removed or a connection that was lost."""
-    place = error.filename or folder
-    if not error.strerror or not place:
-        return f"stopped: {error}"
-    reason = f"stopped: {error.strerror} ({place})"
-    if folder:
-        reason += "; what was saved before is intact."
-    return reason
 
 
 def _parts() -> list[type]:

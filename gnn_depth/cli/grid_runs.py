@@ -37,6 +37,9 @@ from gnn_depth.training.recorder import RunRecorder
 from gnn_depth.training.run import check_training
 from gnn_depth.training.tasks import Task
 
+#: What is kept of data: its checksum, and what a model needs to know of it.
+FACTS = ("checksum", "schema", *GIVEN_BY_DATA.values())
+
 
 class AbsentDataError(UsageError):
     """The data of a run is not on this machine, or cannot be used."""
@@ -63,7 +66,17 @@ class Resolver:
         """
         key = json.dumps(config["data"], sort_keys=True)
         if key not in self._data:  # equal configs are read once
-            self._data[key] = _facts_of(config["data"])
+            facts = SimpleNamespace()
+            try:
+                # Data that draws from it is then the same in every order.
+                L.seed_everything(0, verbose=False)
+                with quiet():
+                    module = build("data", config["data"])
+                    for name in FACTS:
+                        setattr(facts, name, getattr(module, name))
+            except ValueError as error:
+                raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
+            self._data[key] = facts
         data = self._data[key]
         with quiet(), explained(), torch.random.fork_rng([]):
             RunRecorder(**config["run"])
@@ -72,33 +85,17 @@ class Resolver:
         return data.checksum, model.task
 
 
-def _facts_of(data: dict[str, Any]) -> SimpleNamespace:
-    """The checksum of the data of a config, and what a model needs to know of it."""
-    try:
-        # Data that draws from it is then the same in every order.
-        L.seed_everything(0, verbose=False)
-        with quiet():
-            module = build("data", data)
-            names = ("checksum", "schema", *GIVEN_BY_DATA.values())
-            return SimpleNamespace(**{name: getattr(module, name) for name in names})
-    except ValueError as error:
-        raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
-
-
 def plan_of(grid: Grid, arguments: Arguments, root: str, skips_absent: bool = False) -> Plan:
     """Resolve all runs of a grid, with options of ``fit`` for all.
 
     Groups whose data is not here are an error, or are named and left out.
     """
-    plugins: dict[str, None] = {}  # in order
-    files: dict[str, Source] = {}
+    sources: list[Source] = []
     for combination in grid.combinations():
-        line = line_of(combination, grid, arguments)
-        plugins |= dict.fromkeys(line.plugins)
-        files |= {source.name: source for source in line.sources}
+        sources += line_of(combination, grid, arguments).sources
     if arguments.trusted:
-        trust.refuse_unknown(files.values())
-    resolver = Resolver(plugins)
+        trust.refuse_unknown(sources)
+    resolver = Resolver(Arguments(sources, arguments.flags).plugins)
 
     def runs_of(combination: Combination, place: int) -> list[PlannedRun]:
         """The runs of a combination, one for each seed; the first has this place in the grid."""

@@ -3,7 +3,7 @@ command that trains on it."""
 
 import logging
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -15,9 +15,9 @@ from gnn_depth.data.table_reader import read_table
 from gnn_depth.data.tables import Tables
 
 
-def inspect_data(data: GraphDataModule, argv: Sequence[str]) -> Iterator[str]:
-    """Yield the report on a data set part by part; the last part is an error if it cannot be
-    read."""
+def inspect_data(data: GraphDataModule, flags: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Yield the report on a data set, which these flags name, part by part; the last part is an
+    error if it cannot be read."""
     if isinstance(data, Tables):
         nodes, edges = read_table(data.nodes), read_table(data.edges)
         schema = data.proposed(nodes, edges)
@@ -46,7 +46,10 @@ def inspect_data(data: GraphDataModule, argv: Sequence[str]) -> Iterator[str]:
         edges, _ = remove_self_loops(subgraph(used, batch.graph.edge_index)[0])
         same = homophily(edges, batch.y)
         yield f"homophily: {same:.2f} of the edges join nodes of one class"
-    yield f"Train with\n  {shlex.join(['gnn-depth', 'fit', *argv])}"
+    command = ["gnn-depth", "fit"]
+    for key, value in flags:
+        command += [f"--{key}", str(value)]
+    yield f"Train with\n  {shlex.join(command)}"
 
 
 def _columns(table: pd.DataFrame, roles: dict[Any, str]) -> str:

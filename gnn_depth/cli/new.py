@@ -36,7 +36,15 @@ def main(
     if not re.fullmatch(r"[A-Z]\w*", name, re.ASCII) or keyword.iskeyword(word):
         raise UsageError(f"{name!r} cannot be the name of a class: name one such as MyNorm.")
     part, tests = Path(output, f"{word}.py"), Path(output, f"test_{word}.py")
-    _check_free(kind, part, tests)
+    known = catalogue([]).parts[kind].get(word)
+    if known:
+        raise UsageError(f"{kind} {word!r} already exists: {known.path}. Choose another name.")
+    for file in (part, tests):
+        if file.exists():
+            raise UsageError(f"{file} exists. Choose another name, or another --output.")
+    # A plugin's file is imported under its own name.
+    if importlib.util.find_spec(word) is not None:
+        raise UsageError(f"{part} would hide the installed module {word!r}. Choose another name.")
     for file, source in ((part, f"{template}.py.txt"), (tests, f"test_{template}.py.txt")):
         text = (TEMPLATES / source).read_text(encoding="utf-8")
         try:
@@ -56,18 +64,3 @@ def main(
         f"  gnn-depth list {kind} --plugins {plugin}"
     )
     return 0
-
-
-def _check_free(kind: str, *files: Path) -> None:
-    name = files[0].stem
-    part = catalogue([]).parts[kind].get(name)
-    if part:
-        raise UsageError(f"{kind} {name!r} already exists: {part.path}. Choose another name.")
-    for file in files:
-        if file.exists():
-            raise UsageError(f"{file} exists. Choose another name, or another --output.")
-    # A plugin's file is imported under its own name.
-    if importlib.util.find_spec(name) is not None:
-        raise UsageError(
-            f"{files[0]} would hide the installed module {name!r}. Choose another name."
-        )

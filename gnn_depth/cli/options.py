@@ -1,12 +1,16 @@
-"""The command lines of commands that do not train, and conditions such as ``AXIS=VALUE``."""
+"""The command lines of commands without a model, and conditions such as ``AXIS=VALUE``."""
 
 import argparse
 import inspect
 import re
 from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, get_type_hints
 
 from gnn_depth.builder import convert
+from gnn_depth.cli import trust
+from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.part_specs import meanings, option_of
@@ -14,6 +18,10 @@ from gnn_depth.registry import hint
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Options of fit that hold for all runs of a sweep.
+OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only|init_from)([.=]|$)")
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,12 +35,18 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}\n{self.prog} --help explains the options.")
 
 
-def call(command: str, function: Callable[..., int], words: Sequence[str], **given: Any) -> int:
+def call(command: str, function: Callable[..., int], words: Sequence[str]) -> int:
     """Call the function of a command with the words of its command line.
 
     Its keyword-only parameters are options, the others are given by position; its docstring is the
-    help. Those ``given`` here are not on the command line.
+    help. Those of ``arguments``, if it has such a parameter, are the options of ``fit``.
     """
+    parameters = dict(inspect.signature(function).parameters)
+    given: dict[str, Any] = {}
+    if parameters.pop("arguments", None):
+        overrides, own = split_overrides(words)
+        given["arguments"] = replace(read_arguments(overrides), words=words)
+        words = own
     doc = inspect.cleandoc(function.__doc__ or "")
     about, hints = meanings(doc), get_type_hints(function, include_extras=True)
     parser = Parser(
@@ -42,9 +56,7 @@ def call(command: str, function: Callable[..., int], words: Sequence[str], **giv
         allow_abbrev=False,
     )
     options = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in given:
-            continue
+    for name, parameter in parameters.items():
         option = option_of(parameter, hints[name], about[name])
         options[name] = option
         look: dict[str, Any] = {"help": option.about.replace("%", "%%")}
@@ -61,6 +73,20 @@ def call(command: str, function: Callable[..., int], words: Sequence[str], **giv
             parser.add_argument(name, metavar=name.upper(), **look)
     found = vars(parser.parse_args(words))
     return function(**given, **{name: convert(options[name], found[name]) for name in found})
+
+
+def split_overrides(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options of ``fit`` among words, with their values, and the other words."""
+    overrides, rest = [], []
+    for before, word in pairwise(["", *words]):
+        is_value = OVERRIDE.match(before) and "=" not in before and not word.startswith("--")
+        if before == trust.FLAG:
+            is_value = word in ("true", "false")
+        if is_value or OVERRIDE.match(word):
+            overrides.append(word)
+        else:
+            rest.append(word)
+    return overrides, rest
 
 
 def chosen_values(

@@ -34,8 +34,8 @@ def keep_freed_memory() -> None:
 def configures_malloc(environment: Mapping[str, str]) -> bool:
     """True if the user has set an option of malloc, or replaced it."""
     has_option = any(name.startswith("MALLOC_") for name in environment)
-    tunables, preloaded = environment.get("GLIBC_TUNABLES", ""), environment.get("LD_PRELOAD", "")
-    return has_option or "malloc" in tunables or "malloc" in preloaded
+    values = environment.get("GLIBC_TUNABLES"), environment.get("LD_PRELOAD")
+    return has_option or "malloc" in str(values)
 
 
 def report_of_thread(error: threading.ExceptHookArgs) -> None:

@@ -1,6 +1,5 @@
 """``gnn-depth range``: from how far the nodes of a trained model read."""
 
-from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.outputs import check_output, write_whole
 
 
@@ -18,12 +17,9 @@ def main(run: str, *, nodes: int = 32, output: str | None = None) -> int:
     from gnn_depth.training.finished import load
     from gnn_depth.training.loggers import quiet
 
-    try:
-        with quiet():
-            loaded = load(run)
-            found = loaded.range(nodes)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    with quiet():
+        loaded = load(run)
+        found = loaded.range(nodes)
     print(found)
     print(f"the model has {len(loaded.model.stack.layers)} layers")
     if file:

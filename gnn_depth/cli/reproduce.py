@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from gnn_depth.cli.config import Arguments, read_arguments
+from gnn_depth.cli import sweep
+from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import call
-from gnn_depth.cli.sweep import load_grid, split_overrides, sweep
 from gnn_depth.config_file import read_config, shipped
 from gnn_depth.part_specs import items_of
 from gnn_depth.ranges import Count
@@ -34,16 +34,7 @@ class Item:
     published: list[Any] = field(default_factory=list)  # numbers, see reports.published
 
 
-def main(argv: list[str]) -> int:
-    """Run the missing runs of an item, and show the results beside the published numbers."""
-    overrides, words = split_overrides(argv)
-    arguments = read_arguments(overrides)
-    if arguments.trusted is None:  # a paper's configs need no class from outside
-        arguments = replace(arguments, trusted=True)
-    return call("reproduce", reproduce, words, arguments=arguments)
-
-
-def reproduce(
+def main(
     arguments: Arguments,
     item: str | None = None,
     *,
@@ -72,19 +63,20 @@ def reproduce(
         address: Address of a Dask cluster's scheduler: tcp://HOST:8786.
         force: Archive existing results, and run all again.
     """
+    if arguments.trusted is None:  # a paper's configs need no class from outside
+        arguments = replace(arguments, trusted=True)
     items = sorted(shipped("reproduce"))
     if list_:
         for each in map(load_item, items):
-            grid = load_grid(str(each.grid), arguments.trusted)
-            count = len(grid.seeds) * sum(1 for _ in grid.combinations())
+            grid = sweep.load_grid(str(each.grid), arguments.trusted)
+            count = len(grid.seeds) * len(list(grid.combinations()))
             print(f"{each.name}: {each.title}\n  {each.source}\n  {count} runs")
         return 0
     if not item:
         raise UsageError(f"an item is missing. Available: {', '.join(items)}.")
     asked = load_item(item)
-    code = sweep(
+    code = sweep.main(
         arguments,
-        [],
         str(asked.grid),
         available=available,
         subset=subset,
@@ -103,7 +95,7 @@ def reproduce(
 def load_item(name: str) -> Item:
     """Load an item by its name, or from a file."""
     config = read_config(name, labels=True, below="reproduce")
-    known = [key for key in Item.__dataclass_fields__ if key not in ("name", "file")]
+    _, _, *known = Item.__dataclass_fields__  # all but its name and file
     for key in config.data:
         if key not in known:
             raise UsageError(f"{config.at((key,))}: {unknown('key of an item', key, known)}")
@@ -124,7 +116,7 @@ def _show(item: Item, root: str, subset: list[str]) -> None:
     from gnn_depth.cli import plot, table
     from gnn_depth.reports.figures import FORMATS
 
-    runs = [str(Path(root, load_grid(str(item.grid)).name)), "--where", *subset]
+    runs = [str(Path(root, sweep.load_grid(str(item.grid)).name)), "--where", *subset]
     published = []
     if item.published:
         published = ["--published", item.file]

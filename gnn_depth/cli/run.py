@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning.pytorch.utilities.exceptions import SIGTERMException
-from torch import Tensor, distributed
+from torch import distributed
 
 from gnn_depth.cli import checkpoints, process
 from gnn_depth.cli.assemble import CommandLineInterface, resolve
@@ -19,16 +19,14 @@ from gnn_depth.cli.config import Arguments, index_of
 from gnn_depth.cli.errors import explained
 from gnn_depth.cli.outputs import write_whole
 from gnn_depth.config_file import to_yaml
-from gnn_depth.data.base import GraphDataModule
 from gnn_depth.runs import Origin
 from gnn_depth.signals import defer_signals
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
 from gnn_depth.training.loggers import quiet
-from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.prediction import WORDS, predictions_of
 from gnn_depth.training.resume import SafeStop
-from gnn_depth.training.run import title
+from gnn_depth.training.run import run, title
 from gnn_depth.training.summary import rows
 
 REQUEUE_SECONDS = 30
@@ -46,10 +44,7 @@ def run_command(command: str, arguments: Arguments) -> int:
             from gnn_depth.cli.inspect import inspect_data
 
             # One by one: the columns stand before the error that is about them.
-            words: list[str] = []
-            for key, value in arguments.flags:
-                words += [f"--{key}", str(value)]
-            for part in inspect_data(cli.datamodule, words):
+            for part in inspect_data(cli.datamodule, arguments.flags):
                 print(f"{part}\n")
             return 0
         print(_answer(command, cli), end="")
@@ -120,17 +115,27 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
     threading.excepthook = process.report_of_thread
     with defer_signals() as signals, explained(lambda: cli.recorder.folder and cli.recorder.shown):
         SafeStop(signals).replace(cli.trainer)  # its handlers of signals
-        return cli.train(origin)
+        path = cli.resolved["ckpt_path"]
+        return run(
+            cli.model,
+            cli.datamodule,
+            cli.trainer,
+            cli.recorder,
+            cli.resolved,
+            cli.run_name(cli.resolved["model"]),
+            path and Path(path),
+            origin,
+        )
 
 
 def _predict(cli: CommandLineInterface, evaluate: Callable[..., Any]) -> str:
     """Write the predictions of a model, and describe the file."""
-
-    def forward(model: NodeClassifier, data: GraphDataModule) -> list[Tensor]:
-        return evaluate(model, datamodule=data) or []
-
     with defer_signals():
-        table = predictions_of(cli.model, cli.datamodule, forward=forward)
+        table = predictions_of(
+            cli.model,
+            cli.datamodule,
+            forward=lambda model, data: evaluate(model, datamodule=data) or [],
+        )
     if not cli.trainer.is_global_zero:
         return ""
     output = cli.resolved["output"]
@@ -153,7 +158,7 @@ def _requeue_or_explain(stop: BaseException, cli: CommandLineInterface) -> str:
         if str(stop) == "max_time":
             flags += " and a larger --trainer.max_time"
         return f"{saved}; the same command with {flags} resumes it."
-    if cli.ckpt_path_asked != checkpoints.AUTO:
+    if cli.arguments.value_of("ckpt_path") != checkpoints.AUTO:
         # Queued again, it would start from the beginning for ever.
         return f"{saved}; job {job} is not queued again: that needs --ckpt_path auto."
     try:

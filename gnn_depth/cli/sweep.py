@@ -1,6 +1,5 @@
 """``gnn-depth sweep``: run a grid of configs, each once, or search for the best setting."""
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -8,9 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from gnn_depth.cli import trust
-from gnn_depth.cli.config import SWITCH, Arguments, read_arguments
+from gnn_depth.cli.config import Arguments
 from gnn_depth.cli.errors import RunError, UsageError
-from gnn_depth.cli.options import call, chosen_values
+from gnn_depth.cli.options import chosen_values
 from gnn_depth.cli.outputs import plain_warnings
 from gnn_depth.config_file import read_config
 from gnn_depth.ranges import Count
@@ -22,21 +21,13 @@ from gnn_depth.sweeps.pool import LocalPool, Pool, PoolError
 from gnn_depth.sweeps.slurm import submit
 from gnn_depth.sweeps.store import ResultWarning
 
-OVERRIDE = re.compile(r"--(data|model|trainer|plugins|trusted-only|init_from)([.=]|$)")
 # Resolves and trains runs; it brings torch, so commands import it while workers do.
 PRELOAD = ("gnn_depth.cli.grid_runs",)
 SEARCH = "search"  # the claim of the process that proposes settings
 
 
-def main(argv: list[str]) -> int:
-    """Run all unfinished runs of a grid."""
-    overrides, words = split_overrides(argv)
-    return call("sweep", sweep, words, arguments=read_arguments(overrides), argv=argv)
-
-
-def sweep(
+def main(
     arguments: Arguments,
-    argv: list[str],
     file: str,
     *,
     dry_run: bool = False,
@@ -98,7 +89,7 @@ def sweep(
                     f"{plan.store.folder} cannot be used ({error}): give another --root."
                 ) from error
             if pool is None:
-                print(submit(plan.store, str(sbatch), argv))
+                print(submit(plan.store, str(sbatch), arguments.words))
                 return 0
             driven = Sweep(plan, pool, train_job)
             try:
@@ -112,25 +103,6 @@ def sweep(
     if driven.interrupted:
         return exit_code(driven.interrupted)
     return int(driven.failed > 0)
-
-
-def split_overrides(argv: list[str]) -> tuple[list[str], list[str]]:
-    """The options of ``fit`` among the arguments, with their values, and the other arguments."""
-    overrides, rest = [], []
-    flag = ""  # of fit, whose value the next word may be
-    for word in argv:
-        is_value = flag != "" and not word.startswith("--")
-        if flag == trust.FLAG:
-            is_value = word in SWITCH
-        is_flag = OVERRIDE.match(word)
-        if is_flag or is_value:
-            overrides.append(word)
-        else:
-            rest.append(word)
-        flag = ""
-        if is_flag and "=" not in word:
-            flag = word
-    return overrides, rest
 
 
 def load_grid(name: str, trusted: bool | None = None) -> Grid:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gnn_depth import __version__, registry
-from gnn_depth.cli import RUNS, catalogue
+from gnn_depth.cli import catalogue
 from gnn_depth.part_specs import imported_parts
 
 pytestmark = pytest.mark.usefixtures("own_registry")
@@ -126,10 +126,8 @@ print(json.dumps({"codes": codes, "heavy": heavy}))
 def test_commands_that_need_no_torch_do_not_import_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
-    def build() -> tuple[Any, Any]:
-        return imported_parts(), {name: catalogue.options_of_run(name) for name in RUNS}
-
-    catalogue.cached((), build)  # as a first command writes it
+    # As a first command writes it.
+    catalogue.cached((), lambda: (imported_parts(), catalogue.options_of_runs()))
     lines = {"--version": 0, "--help": 0, "list": 0, "fit --model.norm.help pair": 0}
     lines |= {"fit --help": 0, "sweep --help": 0, "reproduce --help": 0, "new norm MyOwn": 0}
     lines |= {"fitt": 2, "fit --config none.yaml": 2, "sweep none.yaml": 2}
