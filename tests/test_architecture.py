@@ -171,9 +171,9 @@ BUDGETS = {
     "data": 25_400,
     "training": 28_400,
     "diagnostics": 32_800,
-    "testing": 6_900,
+    "testing": 6_800,
     "sweeps": 8_100,
-    "reports": 12_000,
+    "reports": 11_700,
     "cli": 15_700,
     "the files beside the rooms": 18_400,
 }

@@ -17,7 +17,7 @@ from gnn_depth.reports.sheets import (
     table_sheet,
     terminal,
 )
-from gnn_depth.reports.table import arrange, tabulate
+from gnn_depth.reports.table import tabulate
 
 WRITERS = {".txt": terminal, ".md": markdown}
 
@@ -57,7 +57,7 @@ def main(
         file = check_output(output, (*WRITERS, ".csv"))
     # After the check of the output: reading many runs takes long.
     frame = load_runs(folders, where)
-    table = tabulate(frame, *arrange(frame, rows, columns), metric, spread)
+    table = tabulate(frame, rows, columns, metric, spread)
     lines = table.runs
     sheets = [table_sheet(table)]
     if compare:

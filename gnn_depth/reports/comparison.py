@@ -109,16 +109,15 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
     if axis not in table.names:
         raise ReportError(unknown("axis of the table", axis, table.names))
     place = table.names.index(axis)
-    cells = {(*row, *column): cell for (row, column), cell in table.cells.items()}
-    values = {labels[place] for labels in cells}
+    values = {labels[place] for labels in table.cells}
     if base not in values:
         raise ReportError(unknown(f"value of {axis!r}", base, values))
     lines = []
-    for labels, cell in cells.items():
+    for labels, cell in table.cells.items():
         if labels[place] == base:
             continue
         same = (*labels[:place], base, *labels[place + 1 :])
-        test = paired_test(cell, cells[same], ratio)
+        test = paired_test(cell, table.cells[same], ratio)
         lines.append([*labels, test.count, test.difference, test.half_width, test.p])
     names = [*table.names, "n", "difference", "half_width", "p"]
     found = pd.DataFrame(lines, columns=names)
@@ -135,6 +134,6 @@ def paired_test(cell: Cell, base: Cell, ratio: float) -> PairedTest:
         ratio = 0.0  # one split for all
     differences = first - second
     # Metrics are float32: differences that are equal but for its rounding cannot be tested.
-    if len(pairs) > 1 and np.ptp(differences) <= ROUNDING * np.abs([first, second]).max():
-        return PairedTest(float(differences.mean()), math.nan, len(pairs), math.nan)
+    if len(pairs) and np.ptp(differences) <= ROUNDING * np.abs([first, second]).max():
+        ratio = math.nan
     return corrected_t_test(differences, ratio)

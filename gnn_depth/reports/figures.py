@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -19,7 +20,7 @@ from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
 from gnn_depth.reports.load import ReportError, at_edge, read_measures
 from gnn_depth.reports.published import compare_published, read_published
-from gnn_depth.reports.settings import counted, is_percent, label, metric_words, words
+from gnn_depth.reports.settings import counted, label, metric_words, scale, words
 from gnn_depth.reports.table import SPREADS, Spread, tabulate
 from gnn_depth.runs import RESULTS
 
@@ -83,12 +84,6 @@ def group(
     return pd.concat(found)
 
 
-def each_line(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Panel, line, and the runs or values of every line."""
-    for (title, name), mine in frame.groupby([PANEL, LINE], sort=False):
-        yield title, name, mine
-
-
 def with_result(frame: pd.DataFrame) -> pd.DataFrame:
     """The runs that finished or diverged; an error if there is none."""
     results = frame[frame["status"].isin(RESULTS)]
@@ -101,12 +96,14 @@ class Picture:
     """A figure of panels that share their axes.
 
     Attributes:
+        drawn: Its runs or values, with columns of panels and lines.
         figure: Matplotlib's figure.
         panels: Its axes by title; scales and ticks of the first are those of all.
         notes: Sentences of the caption.
     """
 
-    def __init__(self, drawn: pd.DataFrame, xlabel: str, ylabel: str) -> None:
+    def __init__(self, drawn: pd.DataFrame, xlabel: str, ylabel: str, *notes: str) -> None:
+        self.drawn, self.notes = drawn, list(notes)
         titles = drawn[PANEL].unique()
         columns = {1: 1, 2: 2, 4: 2}.get(len(titles), 3)
         rows = math.ceil(len(titles) / columns)
@@ -126,32 +123,30 @@ class Picture:
             locator = MaxNLocator(6, steps=[1, 2, 5, 10], integer=True)
             grid[0].xaxis.set_major_locator(locator)
         self.styles: dict[str, int] = {}  # of the lines by label
-        self.notes: list[str] = []
 
-    def look(self, label: str) -> dict[str, Any]:
-        """Colour, marker and dashes of a line, the same in every panel."""
-        style = self.styles.setdefault(label, len(self.styles))
-        return {
-            "label": label,
-            "color": COLOURS[style % len(COLOURS)],
-            "marker": MARKERS[(style + style // len(COLOURS)) % len(MARKERS)],
-            "linestyle": DASHES[style % len(DASHES)],
-        }
+    def lines(self) -> Iterator[tuple[Axes, dict[str, Any], pd.DataFrame]]:
+        """For every line its panel, its look, which is the same in every panel, and its runs or
+        values."""
+        for (title, name), mine in self.drawn.groupby([PANEL, LINE], sort=False):
+            style = self.styles.setdefault(name, len(self.styles))
+            look = {
+                "label": name,
+                "color": COLOURS[style % len(COLOURS)],
+                "marker": MARKERS[(style + style // len(COLOURS)) % len(MARKERS)],
+                "linestyle": DASHES[style % len(DASHES)],
+            }
+            yield self.panels[title], look, mine
 
-    def line(self, title: str, name: str, y: pd.Series, **other: Any) -> None:
-        """A line over the index of its values, with markers at some of its points."""
-        look = self.look(name) | {"markevery": max(1, len(y) // 8)} | other
-        self.panels[title].plot(y.index, y, **look)
-
-    def band(self, title: str, label: str, low: pd.Series, high: pd.Series) -> None:
-        """A band in the colour of a line; it ends where an edge is NaN."""
-        colour = self.look(label)["color"]
-        self.panels[title].fill_between(low.index, low, high, color=colour, alpha=0.16)
-
-    def colour_bar(self, drawn: Any, label: str) -> None:
-        """The scale of the colours of all panels."""
-        bar = self.figure.colorbar(drawn, ax=list(self.panels.values()))
-        bar.set_label(filled(label, self.height))
+    def colours(
+        self, values: pd.Series, unit: str, around_zero: bool = False, **extremes: str
+    ) -> dict[str, Any]:
+        """The colours of values as options of Matplotlib; their scale stands beside the panels."""
+        name, low, high = colour_scale(values.to_numpy(), around_zero)
+        shades = ScalarMappable(cmap=matplotlib.colormaps[name].with_extremes(**extremes))
+        shades.set_clim(low, high)
+        bar = self.figure.colorbar(shades, ax=list(self.panels.values()))
+        bar.set_label(filled(unit, self.height))
+        return {"norm": shades.norm, "cmap": shades.cmap}
 
     def save(self, path: Path) -> None:
         """Write the figure into a file, whose suffix is the format."""
@@ -198,9 +193,14 @@ def check_options(kind: str, options: Collection[str]) -> None:
             raise ReportError(unknown(f"option of figure {kind!r}", name, accepted))
 
 
-def scale(metric: str) -> float:
-    """The factor by which a metric is drawn: fractions are shown in percent."""
-    return 100.0 if is_percent(metric) else 1.0
+def curve(axes: Axes, look: dict[str, Any], y: pd.Series) -> None:
+    """A line over the index of its values, with markers at some of its points."""
+    axes.plot(y.index, y, markevery=max(1, len(y) // 8), **look)
+
+
+def band(axes: Axes, look: dict[str, Any], low: pd.Series, high: pd.Series) -> None:
+    """A band in the colour of a line; it ends where an edge is NaN."""
+    axes.fill_between(low.index, low, high, color=look["color"], alpha=0.16)
 
 
 def depth(
@@ -224,9 +224,9 @@ def depth(
     values = [text for (text,) in settings.in_order(zip(frame[across].map(label)))]
     numbers = list(map(settings.number, values))
     has_names = None in numbers
-    places = np.arange(1.0, 1 + len(values))
-    if not has_names:
-        places = np.array(numbers, float)
+    if has_names:
+        numbers = list(range(1, 1 + len(values)))
+    places = np.array(numbers, float)
     place_of = dict(zip(values, places, strict=True))
     groups = group(frame, panel, line, [across], remedy=None)
     picture = Picture(groups, words(across), metric_words(metric))
@@ -234,10 +234,10 @@ def depth(
     if published is not None:
         known = read_published(published, metric)
     counts = []
-    for title, name, runs in each_line(groups):
-        axes, look = picture.panels[title], picture.look(name)
+    for axes, look, runs in picture.lines():
+        name = look["label"]
         table = tabulate(runs, [across], (), metric, spread, REMEDY)  # which checks the runs
-        at = np.array([place_of[row] for (row,) in table.rows])
+        at = np.array([place_of[text] for (text,) in table.cells])
         if has_names:  # nothing connects names, and the points of several lines stand side by side
             look["linestyle"] = "none"
             at = at + DODGE * picture.styles[name]
@@ -252,13 +252,13 @@ def depth(
             look |= {"label": f"{name}, {source}".removeprefix(", ")}
             look |= {"linestyle": "none", "markerfacecolor": "white"}
             y, width = scale(metric) * np.array([one.number.mean, one.number.half or math.nan])
-            axes.errorbar(place_of[one.row[0]], y, width, **look)
+            axes.errorbar(place_of[one.labels[0]], y, width, **look)
     first, *_ = picture.panels.values()
     if not has_names and places[0] > 0 and (np.diff(places) < CROWDED * np.ptp(places)).any():
         first.set_xscale("log")
     first.set_xticks(places, values)
     first.set_xticks([], minor=True)
-    picture.notes = [f"Mean and {SPREADS[spread]} over seeds, {settings.n_of(counts)}."]
+    picture.notes.append(f"Mean and {SPREADS[spread]} over seeds, {settings.n_of(counts)}.")
     return picture
 
 
@@ -300,7 +300,7 @@ def measured(
 
 def of_layers(values: pd.DataFrame) -> pd.Series:
     """Mean over the neurons of each layer; a measure of whole layers stays as it is."""
-    return values.groupby(["run", "step", "layer"])["value"].mean()
+    return values.groupby([PANEL, "run", "step", "layer"])["value"].mean()
 
 
 def heatmap(
@@ -313,22 +313,18 @@ def heatmap(
     An exact zero, which has no logarithm, is black, and a value that is not finite is grey.
     """
     values, notes = measured(frame, measure, panel, ())
-    picture = Picture(values, "step", "layer")
-    picture.notes = ["Median.", *notes]
-    of_runs = values.groupby([PANEL, "run", "step", "layer"])["value"].mean()
-    medians = of_runs.groupby([PANEL, "step", "layer"]).median()
-    name, low, high = colour_scale(medians.to_numpy(), values.attrs["around_zero"])
-    colours = matplotlib.colormaps[name].with_extremes(under="black", bad="0.6")
+    picture = Picture(values, "step", "layer", "Median.", *notes)
+    medians = of_layers(values).groupby([PANEL, "step", "layer"]).median()
+    around_zero = values.attrs["around_zero"]
+    look = picture.colours(medians, axis_label(values), around_zero, under="black", bad="0.6")
     for title, axes in picture.panels.items():
         cells = medians[title].unstack("step")
         lost, zero = lost_and_zero(cells.to_numpy(), values.attrs["log10"])
         # A zero is drawn as something below the scale.
-        shown = np.ma.masked_array(np.where(zero, low - 1, cells), lost)
+        shown = np.ma.masked_array(np.where(zero, look["norm"].vmin - 1, cells), lost)
         x, y = edges(cells.columns.to_numpy()), edges(cells.index.to_numpy())
         # Thousands of cells would make a PDF slow.
-        look: dict[str, Any] = {"cmap": colours, "vmin": low, "vmax": high, "rasterized": True}
-        mesh = axes.pcolormesh(x, y, shown, **look)
-    picture.colour_bar(mesh, axis_label(values))
+        axes.pcolormesh(x, y, shown, rasterized=True, **look)
     return picture
 
 
@@ -343,17 +339,16 @@ def layers(
     The lines are medians over seeds. The band covers all of them at all steps.
     """
     values, notes = measured(frame, measure, panel, line)
-    picture = Picture(values, "layer", axis_label(values))
-    of_band = "Dotted, open: start of training; filled: end; band: during training."
-    picture.notes = [f"Medians. {of_band}", *notes]
+    legend = "Medians. Dotted, open: start of training; filled: end; band: during training."
+    picture = Picture(values, "layer", axis_label(values), legend, *notes)
     start = {"linestyle": ":", "markerfacecolor": "white", "label": None}
-    for title, name, mine in each_line(values):
+    for axes, look, mine in picture.lines():
         # An edge at infinity would hide the rest.
         finite = of_layers(mine).replace([-math.inf, math.inf], math.nan).groupby("layer")
-        picture.band(title, name, finite.min(), finite.max())
-        for edge, look in (("start", start), ("end", {})):
+        band(axes, look, finite.min(), finite.max())
+        for edge, of_edge in (("min", look | start), ("max", look)):
             median = of_layers(at_edge(mine, "step", edge)).groupby("layer").median()
-            picture.line(title, name, median, **look)
+            curve(axes, of_edge, median)
     return picture
 
 
@@ -380,13 +375,13 @@ def history(
         title = (mine[PANEL] + f", layer {layer}").str.removeprefix(", ")
         of_layer.append(mine.assign(**{PANEL: title}))
     drawn = pd.concat(of_layer)
-    picture = Picture(drawn, "step", axis_label(values))
-    picture.notes = [f"Mean, quartiles and extremes of neurons. Layers: {len(every)}.", *notes]
-    for title, name, mine in each_line(drawn):
+    legend = f"Mean, quartiles and extremes of neurons. Layers: {len(every)}."
+    picture = Picture(drawn, "step", axis_label(values), legend, *notes)
+    for axes, look, mine in picture.lines():
         finite = mine["value"].where(np.isfinite(mine["value"])).groupby(mine["step"])
         for low, high in ((0.0, 1.0), (0.25, 0.75)):
-            picture.band(title, name, finite.quantile(low), finite.quantile(high))
-        picture.line(title, name, finite.mean())
+            band(axes, look, finite.quantile(low), finite.quantile(high))
+        curve(axes, look, finite.mean())
     return picture
 
 
@@ -408,27 +403,24 @@ def scatter(
     found = {}
     for name in measure:
         values = read_measures(results, name)
-        edge, where = "end", "last"
+        edge, where = "max", "last"
         if "grad" in name:
-            edge, where = "start", "first"
-        at = at_edge(at_edge(values, "step", "end"), "layer", edge)
+            edge, where = "min", "first"
+        at = at_edge(at_edge(values, "step", "max"), "layer", edge)
         found[f"{axis_label(values)}, {where} layer"] = at.groupby("run")["value"].mean()
     shade = metric_words(metric)
     found[shade] = scale(metric) * results[metric].astype(float)
     xlabel, ylabel = list(found)[:2]
     points = results[[PANEL, LINE]].assign(**found)
-    picture = Picture(points, xlabel, ylabel)
-    name, low, high = colour_scale(points[shade].to_numpy(), around_zero=False)
-    colours = matplotlib.colormaps[name].with_extremes(bad="white")
-    shown: dict[str, Any] = {"vmin": low, "vmax": high, "cmap": colours, "plotnonfinite": True}
-    for title, name, mine in each_line(points):
-        look: dict[str, Any] = {"marker": picture.look(name)["marker"], "edgecolors": "black"}
-        axes = picture.panels[title]
-        dots = axes.scatter(mine[xlabel], mine[ylabel], c=mine[shade], **shown, **look)
-        axes.scatter([], [], color="0.6", label=name, **look)  # in the legend
-    picture.colour_bar(dots, shade)
     hidden = (~np.isfinite(points[[xlabel, ylabel]])).any(axis=1).sum()
-    picture.notes = [f"A point is a run at its last measured step. Not finite: {hidden}."]
+    legend = f"A point is a run at its last measured step. Not finite: {hidden}."
+    picture = Picture(points, xlabel, ylabel, legend)
+    shown = picture.colours(points[shade], shade, bad="white")
+    for axes, look, mine in picture.lines():
+        own = {"marker": look["marker"], "edgecolors": "black"}
+        at = mine[xlabel], mine[ylabel]
+        axes.scatter(*at, c=mine[shade], plotnonfinite=True, **shown, **own)
+        axes.scatter([], [], color="0.6", label=look["label"], **own)  # in the legend
     return picture
 
 

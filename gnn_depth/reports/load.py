@@ -215,6 +215,5 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def at_edge(values: pd.DataFrame, column: str, edge: str) -> pd.DataFrame:
-    """The values of each run at its first step or layer, ``start``, or at its last, ``end``."""
-    of_run = values.groupby("run")[column].transform("min" if edge == "start" else "max")
-    return values[values[column] == of_run]
+    """The values of each run at its first step or layer, ``min``, or at its last, ``max``."""
+    return values[values[column] == values.groupby("run")[column].transform(edge)]

@@ -12,7 +12,7 @@ import yaml
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import Labels, is_percent, label, resolve_name, same
+from gnn_depth.reports.settings import Labels, is_percent, label, resolve_name, same, scale
 from gnn_depth.reports.table import Cell, ResultTable, Spread
 from gnn_depth.yaml_limits import safe_load
 
@@ -54,11 +54,9 @@ class Published:
 class Agreement:
     """Our mean compared with a published one."""
 
-    row: Labels
-    column: Labels
+    labels: Labels  # of the cell
     published: Published
-    label: str  # of the number, one of published.numbers
-    number: PublishedNumber
+    number: PublishedNumber  # one of its numbers
     cell: Cell
     level: Level
 
@@ -90,17 +88,16 @@ def parse_published(
         raise ReportError(f"{origin}: published numbers must be a list of entries.")
     found = []
     for place, entry in enumerate(entries, start=1):
+        facts = entry if isinstance(entry, dict) else {}
         try:
-            found.append(_entry(entry, metric))
+            found.append(_entry(facts, metric))
         except ReportError as error:
-            source = entry.get("source") if isinstance(entry, dict) else None
+            source = facts.get("source")
             raise ReportError(f"{origin}, entry {place} ({source}): {error}") from error
     return found
 
 
-def _entry(entry: Any, metric: str) -> Published:
-    if not isinstance(entry, dict):
-        entry = {}
+def _entry(entry: dict[str, Any], metric: str) -> Published:
     for key in NEEDED:
         if entry.get(key) is None:
             raise ReportError(f"the key {key!r} is missing.")
@@ -111,13 +108,13 @@ def _entry(entry: Any, metric: str) -> Published:
         # A bool is an int.
         if value is not None and (not isinstance(value, KEYS[key]) or isinstance(value, bool)):
             raise ReportError(f"{key!r} must be a {KEYS[key].__name__}, not {value!r}.")
-    interval = entry.get("interval", "none")
+    interval = entry.get("interval") or "none"
     if interval not in INTERVALS:
         raise ReportError(unknown("interval", interval, INTERVALS))
     runs = entry.get("runs")
     if runs is not None and runs < 1:
         raise ReportError(f"'runs' must be the number of runs behind a mean, not {runs!r}.")
-    scale = 100.0 if is_percent(metric) else 1.0
+    shown = scale(metric)
     # A number without quotes has lost the zeros at its end, so the others say how many digits were
     # printed.
     floats = [value for value in entry["values"].values() if isinstance(value, float)]
@@ -139,9 +136,9 @@ def _entry(entry: Any, metric: str) -> Published:
         rounding = finest if isinstance(value, float) else _rounding(mean)
         # The edge of an interval is off by what both printed numbers have lost.
         if half is not None:
-            width = float(half) / scale
+            width = float(half) / shown
             rounding += _rounding(half)
-        numbers[_label(key)] = PublishedNumber(float(mean) / scale, width, rounding / scale)
+        numbers[_label(key)] = PublishedNumber(float(mean) / shown, width, rounding / shown)
     where = {str(axis): _label(value) for axis, value in (entry.get("where") or {}).items()}
     over = entry["over"]
     return Published(entry["source"], INTERVALS[interval], runs, where, over, numbers)
@@ -172,15 +169,15 @@ def compare_published(table: ResultTable, published: Sequence[Published]) -> lis
         resolved.append((entry, where, resolve_name(entry.over, named, known)))
     widest = TOO_WIDE if is_percent(table.metric) else math.inf
     found = []
-    for (row, column), cell in table.cells.items():
-        here = shared | dict(cell.settings) | dict(zip(table.names, (*row, *column), strict=True))
+    for labels, cell in table.cells.items():
+        here = shared | cell.settings | dict(zip(table.names, labels, strict=True))
         for entry, where, over in resolved:
             if not all(same(here.get(name, ""), text) for name, text in where.items()):
                 continue
             for text, number in entry.numbers.items():
                 if same(here.get(over, ""), text):
                     level = agreement_of(cell, number, entry.interval, entry.runs, widest)
-                    found.append(Agreement(row, column, entry, text, number, cell, level))
+                    found.append(Agreement(labels, entry, number, cell, level))
     return found
 
 

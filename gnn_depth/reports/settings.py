@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import pandas as pd
@@ -39,24 +40,24 @@ def settings(frame: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys([*frame.attrs["axes"], *frame.attrs["hparams"]]))
 
 
-def varying(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """The columns that have more than one value."""
-    return [name for name in names if frame[name].nunique(dropna=False) > 1]
+def varying(frame: pd.DataFrame, missing: bool = True) -> list[str]:
+    """The columns that have more than one value; that it is missing may count as one."""
+    return [name for name in frame if frame[name].nunique(dropna=not missing) > 1]
 
 
 def varying_axes(frame: pd.DataFrame) -> list[str]:
     """The axes that vary; without a sweep, the options that differ, except the seed."""
     if frame.attrs["axes"]:
-        return varying(frame, frame.attrs["axes"])
+        return varying(frame[frame.attrs["axes"]])
     # An old run, which records no options, differs in none.
-    return _varying(_told_apart(frame))
+    return varying(_told_apart(frame), missing=False)
 
 
 def full_name(frame: pd.DataFrame, name: str) -> str:
     """The full name of an axis or hyperparameter: ``model.num_layers`` for ``num_layers``."""
     known = settings(frame)
     # A short name may fit several settings, and most likely means one that varies.
-    choices = frame.attrs["axes"] or varying(frame, known) or known
+    choices = frame.attrs["axes"] or varying(frame[known]) or known
     return resolve_name(name, choices, [*known, *COLUMNS])
 
 
@@ -110,6 +111,11 @@ def is_percent(metric: str) -> bool:
     return re.search(r"(^|[/_])(acc|f1|auroc)([/_]|$)", metric) is not None
 
 
+def scale(metric: str) -> float:
+    """The factor by which a metric is shown: 100 for fractions, which are shown in percent."""
+    return 100.0 if is_percent(metric) else 1.0
+
+
 def main_metric(frame: pd.DataFrame) -> str:
     """The metric that chose the best epochs, on the test set at the best epoch:
     ``test_acc_at_best_val``, unless all runs name the same other.
@@ -134,13 +140,11 @@ def metric_words(metric: str) -> str:
 
 def label(value: object) -> str:
     """A value as YAML writes it; ``-`` if the run has none."""
-    if value is None:
+    # In a column of numbers pandas writes NaN for None, and makes floats of integers.
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return ABSENT
-    if isinstance(value, float):
-        if math.isnan(value):  # pandas writes None so in a column of numbers
-            return ABSENT
-        if value.is_integer() and abs(value) < 1e15:
-            return str(int(value))  # pandas makes floats of integers in a column with gaps
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
     text = str(value)
     if text in ("True", "False"):
         return text.lower()
@@ -149,12 +153,9 @@ def label(value: object) -> str:
 
 def number(text: str) -> float | None:
     """The finite number that a label spells, or None."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    if math.isfinite(value):
-        return value
+    with suppress(ValueError):
+        if math.isfinite(float(text)):
+            return float(text)
     return None
 
 
@@ -186,20 +187,18 @@ def tally(statuses: pd.Series) -> list[str]:
     """Sentences that count the diverged runs and those left out without a result, if any."""
     notes = []
     is_result = statuses.isin(RESULTS)
-    diverged = int((statuses == "diverged").sum())
+    results, diverged = int(is_result.sum()), (statuses == "diverged").sum()
     if diverged:
-        results = int(is_result.sum())
         notes.append(f"{diverged} of {results} run{'s' * (results != 1)} diverged.")
-    if not is_result.all():
+    if results < len(statuses):
         notes.append(f"Left out: {counted(statuses[~is_result])}.")
     return notes
 
 
 def n_of(counts: Collection[int]) -> str:
     """``n=3``, or ``n=3 to 5``, the number of runs."""
-    if min(counts) == max(counts):
-        return f"n={min(counts)}"
-    return f"n={min(counts)} to {max(counts)}"
+    least, most = min(counts), max(counts)
+    return f"n={least}" + f" to {most}" * (least < most)
 
 
 def counted(statuses: Iterable[str]) -> str:
@@ -221,7 +220,7 @@ def choose_runs(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.D
         for value in values:
             matches = [text for text in texts.unique() if same(text, value)]
             if not matches:
-                raise ReportError(unknown(f"value of {name!r}", value, known_labels(frame, word)))
+                raise ReportError(unknown(f"value of {name!r}", value, texts.unique()))
             chosen += matches
         frame = frame[texts.isin(chosen)]
     return frame
@@ -236,7 +235,7 @@ def _told_apart(frame: pd.DataFrame) -> pd.DataFrame:
     """
     has_no_hparams = frame[frame.attrs["hparams"]].isna().all(axis=1)
     columns = {}
-    for name in varying(frame, settings(frame)):
+    for name in varying(frame[settings(frame)]):
         # The same data may lie elsewhere on another machine.
         is_folder = name.startswith("data.") and name.endswith(".root")
         if name in MAY_DIFFER or is_folder:
@@ -245,11 +244,6 @@ def _told_apart(frame: pd.DataFrame) -> pd.DataFrame:
         not_recorded = frame[name].isna() if is_axis else has_no_hparams
         columns[name] = frame[name].map(label).mask(not_recorded)
     return pd.DataFrame(columns, index=frame.index)
-
-
-def _varying(texts: pd.DataFrame) -> list[str]:
-    """The columns with more than one recorded value."""
-    return [name for name in texts if texts[name].nunique() > 1]
 
 
 def grouped(
@@ -276,7 +270,7 @@ def _check_group(group: pd.DataFrame, apart: pd.DataFrame, remedy: str) -> None:
     """Refuse runs that differ in more than their seed, and two runs with the same seed."""
     # Options that change with the seed in some of the runs alone are a difference between them.
     per_seed = set.intersection(*map(set, group["per_seed"]))
-    mixed = [name for name in _varying(apart) if name not in per_seed]
+    mixed = [name for name in varying(apart, missing=False) if name not in per_seed]
     # If an axis of the sweep differs, other options differ because of it.
     axes = [name for name in mixed if name in group.attrs["axes"]]
     if mixed:

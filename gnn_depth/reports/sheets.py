@@ -99,17 +99,17 @@ def table_sheet(table: ResultTable) -> Sheet:
     for row in table.rows:
         fields = []
         for column in table.columns:
-            cell = table.cells[row, column]
+            cell = table.cells[row + column]
             mean = format_mean(cell.mean, cell.half_width(table.spread), table.metric)
             fields.append(f"{mean} {_note(cell, max(counts))}".rstrip())
         rows.append([*row, *fields])
     what = metric_words(table.metric)
     columns = [", ".join(column) or what for column in table.columns]
     names = short_words(table.names)
-    labels = len(table.row_names)
+    labels = len(table.rows[0])
     note = f"{what[:1].upper()}{what[1:]}, mean ± {SPREADS[table.spread]} over seeds, "
     note += n_of(counts)
-    if table.column_names:
+    if names[labels:]:
         note += f"; columns: {', '.join(names[labels:])}"
     frame = pd.DataFrame(rows, columns=[*names[:labels], *columns])
     notes = [f"{note}.", *tally(table.runs["status"])]
@@ -167,18 +167,18 @@ def agreement_sheet(
         theirs = format_mean(one.number.mean, one.number.half, table.metric)
         cited = f"{theirs} [{sources.index(one.published.source) + 1}]"
         difference = format_value(one.cell.mean - one.number.mean, table.metric, sign="+")
-        lines.append([*one.row, *one.column, ours, cited, difference, one.level])
+        lines.append([*one.labels, ours, cited, difference, one.level])
     counts = Counter(one.level for one in found)
     levels = [f"{counts[level]} {level}" for level in get_args(Level) if counts[level]]
     notes = [f"Agreement: {', '.join(levels) or 'none'}."]
     for place, source in enumerate(sources, start=1):
         notes.append(f"[{place}] {source}")
     # A misspelt label must not pass for one that this table does not show.
-    matched = {(id(one.published), one.label) for one in found}
+    matched = {id(one.number) for one in found}
     missing = []
     for entry in published:
-        for text in entry.numbers:
-            if (id(entry), text) not in matched:
+        for text, number in entry.numbers.items():
+            if id(number) not in matched:
                 missing.append(", ".join([*entry.where.values(), f"{entry.over} {text}"]))
     if missing:
         notes.append(f"Published, and in no cell here: {first_of(missing, LISTED, '; ')}.")

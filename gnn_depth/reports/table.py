@@ -95,39 +95,43 @@ class ResultTable:
 
     metric: str
     spread: Spread
-    row_names: Labels  # names of axes
-    column_names: Labels
+    names: Labels  # of the axes of rows, then of those of columns
     rows: tuple[Labels, ...]  # and their values
     columns: tuple[Labels, ...]
-    cells: Mapping[tuple[Labels, Labels], Cell]  # by row and column, row by row
+    cells: Mapping[Labels, Cell]  # by the values of the names, row by row
     # Axes, seed, status, metric and folder of every run behind the table, also of those that do not
     # count.
     runs: pd.DataFrame
 
-    @property
-    def names(self) -> Labels:
-        """Names of the axes of rows and columns."""
-        return (*self.row_names, *self.column_names)
-
 
 def tabulate(
     frame: pd.DataFrame,
-    rows: str | Sequence[str],
-    columns: str | Sequence[str] = (),
+    rows: str | Sequence[str] | None,
+    columns: str | Sequence[str] | None = (),
     metric: str | None = None,
     spread: Spread = "std",
     remedy: str = "",
 ) -> ResultTable:
     """Average a metric over seeds in every cell of a table; without columns it has one column.
 
+    None stands, as columns, for the last axis that varies, or for no column if the runs belong to
+    no sweep, and as rows for the others, or for the name where nothing varies.
+
     Rows and columns are in the order of their first appearance in the frame, numbers by size. By
     default the metric is that of the test set by which the runs chose their best epoch. The remedy
     says how to keep apart runs that differ in more than their seed, for the message that refuses
     them.
     """
-    row_names = settings.full_names(frame, rows)
-    column_names = settings.full_names(frame, columns)
-    names = (*row_names, *column_names)
+    row_names = settings.full_names(frame, rows or ())
+    column_names = settings.full_names(frame, columns or ())
+    axes = settings.varying_axes(frame) or frame.attrs["axes"]
+    free = [name for name in axes if name not in row_names + column_names]
+    if columns is None and frame.attrs["axes"]:
+        # One axis at least is for the rows.
+        column_names = tuple(free[rows is None :][-1:])
+    if rows is None:
+        row_names = tuple(name for name in free if name not in column_names) or ("name",)
+    names = row_names + column_names
     known = frame.attrs["metrics"]
     if not known:
         raise ReportError(f"no run has a metric yet: {counted(frame['status'])}.")
@@ -143,33 +147,11 @@ def tabulate(
     cells = {}
     for row, column in product(row_labels, column_labels):
         # Without runs: a combination that nobody ran.
-        cells[row, column] = Cell(groups.get((*row, *column), frame.iloc[:0]), metric)
+        cells[row + column] = Cell(groups.get(row + column, frame.iloc[:0]), metric)
     own = ["seed", "status", metric, "folder"]
     shown = [name for name in dict.fromkeys([*frame.attrs["axes"], *names]) if name not in own]
     # Int64, as a run without a seed would make floats of all of them.
     listed = [cell.runs for cell in cells.values() if len(cell.runs)]
     runs = pd.concat(listed, ignore_index=True)[[*shown, *own]].astype({"seed": "Int64"})
     runs[shown] = runs[shown].map(label, na_action="ignore")
-    return ResultTable(
-        metric, spread, row_names, column_names, row_labels, column_labels, cells, runs
-    )
-
-
-def arrange(
-    frame: pd.DataFrame, rows: Sequence[str] | None, columns: Sequence[str] | None
-) -> tuple[Sequence[str], Sequence[str]]:
-    """Fill in missing rows and columns: columns get the last axis that varies, rows the others.
-
-    Single runs that belong to no sweep get rows alone. Where nothing varies, the table has a single
-    row, the name.
-    """
-    named = settings.full_names(frame, [*(rows or ()), *(columns or ())])
-    axes = settings.varying_axes(frame) or frame.attrs["axes"]
-    free = [name for name in axes if name not in named]
-    if columns is None:
-        needed_for_rows = 1 if rows is None else 0
-        is_sweep = bool(frame.attrs["axes"])
-        columns = free[needed_for_rows:][-1:] if is_sweep else []
-    if rows is None:
-        rows = [name for name in free if name not in columns] or ["name"]
-    return rows, columns
+    return ResultTable(metric, spread, names, row_labels, column_labels, cells, runs)

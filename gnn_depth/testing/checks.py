@@ -34,7 +34,7 @@ from gnn_depth.testing.suite import (
     Suites,
     Violation,
     as_property,
-    assert_close,
+    assert_all_close,
     assert_finite,
     check,
     seeded,
@@ -78,7 +78,7 @@ def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **opti
         ValueError: It is not a norm, or there is no such property.
     """
     suites: Suites = {
-        FeatureNorm: (subjects.of_feature_norm, OF_GRAPHS),
+        FeatureNorm: (subjects.of_features(subjects.CHANNELS), OF_GRAPHS),
         ScoreNorm: (subjects.of_score_norm, OF_GRAPHS),
         WeightNorm: (subjects.of_weight_norm, COMMON),  # without nodes to renumber or leave out
     }
@@ -95,7 +95,8 @@ def check_layer(
     the two widths, 4 and 24.
     """
     expected = [*OF_GRAPHS, properties.sparse, properties.chain]
-    check("layer", layer, {Layer: (subjects.of_layer, expected)}, except_for, options)
+    of_layer = subjects.of_features(subjects.CHANNELS, subjects.OUT)
+    check("layer", layer, {Layer: (of_layer, expected)}, except_for, options)
 
 
 def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
@@ -128,9 +129,9 @@ class Case:
 
 def _cases(
     builders: Mapping[str, Callable[[], Any]],
-) -> Callable[[type, Callable[..., Any]], list[Case]]:
+) -> Callable[[partial[Any]], list[Case]]:
     """The subjects of a part: each of these."""
-    return lambda cls, make: [Case(label, make(), build) for label, build in builders.items()]
+    return lambda make: [Case(label, make(), build) for label, build in builders.items()]
 
 
 def _stack(hidden_channels: int = 4, **options: Any) -> DeepGNN:
@@ -171,9 +172,7 @@ def drawn(drawing: Case) -> None:
             nn.init.constant_(parameter, before)
         drawing.apply(stack)
         results.append(stack.state_dict())
-    one, other = results
-    for name, parameter in one.items():
-        assert_close(parameter, other[name], f"{drawing}, drawn twice from one seed: {name}", 0)
+    assert_all_close(results[0], results[1], f"{drawing}, drawn twice from one seed", tolerance=0)
 
 
 @as_property("finite", "Look for divisions by a width minus one, or by a sum that may be zero.")

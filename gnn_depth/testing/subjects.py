@@ -17,7 +17,7 @@ from gnn_depth.nn.functional import (
     edge_dot,
     targets,
 )
-from gnn_depth.nn.parts import FeatureNorm, Layer, ScoreNorm, Skip, WeightNorm
+from gnn_depth.nn.parts import Skip, WeightNorm
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
 from gnn_depth.testing.suite import Violation, seeded
 
@@ -68,9 +68,6 @@ class Subject:
         inputs[0], graph
     )
     rows: int | None = None  # of the inputs; by default one for each node
-    prepare: Callable[[Any, Sequence[Tensor]], None] = lambda part, inputs: (
-        None
-    )  # before every pass in training
 
     def __str__(self) -> str:
         return self.label
@@ -78,10 +75,10 @@ class Subject:
     def part(self, dtype: torch.dtype = torch.float64, seed: int = 0) -> Any:
         """A new part, the same for the same seed, with moved parameters."""
         with seeded(seed), torch.no_grad():
-            part = self.make(*self.args).to(dtype)
+            part = self.make(*self.args).double()
             for parameter in part.parameters():
-                parameter.add_(MOVED * torch.randn(parameter.shape, dtype=torch.float64).to(dtype))
-        return part
+                parameter.add_(MOVED * torch.randn_like(parameter))
+        return part.to(dtype)
 
     def inputs(self, graph: Graph, dtype: torch.dtype = torch.float64) -> list[Tensor]:
         """Random inputs, the same in every call."""
@@ -109,9 +106,9 @@ class Subject:
         copies = [x.clone() for x in inputs]
         with seeded(seed):
             part.train(training)
-            if training:
-                with torch.no_grad():
-                    self.prepare(part, copies)
+            if training and isinstance(part, WeightNorm):
+                with torch.no_grad():  # as the stack does before a pass
+                    part.update_state([part], copies)
             out = self.apply(part, copies, graph)
         if not isinstance(out, Tensor):
             raise Violation(f"{self}: forward returns {type(out).__name__}, not a tensor.")
@@ -133,25 +130,22 @@ def parameters_of(part: nn.Module) -> dict[str, nn.Parameter]:
     return {name: each for name, each in part.named_parameters() if each.requires_grad}
 
 
-# The subjects of a part, from its class and from the class with its options.
+# The subjects of a part, from its class with its options.
 
 
-def of_feature_norm(cls: type[FeatureNorm], make: Callable[..., Any]) -> list[Subject]:
-    return [Subject("features", make, (CHANNELS,), widths=(CHANNELS,))]
+def of_features(*args: int) -> Callable[[partial[Any]], list[Subject]]:
+    """A part of one input, constructed with these widths."""
+    return lambda make: [Subject("features", make, args, widths=args[:1])]
 
 
-def of_layer(cls: type[Layer], make: Callable[..., Any]) -> list[Subject]:
-    return [Subject("features", make, (CHANNELS, OUT), widths=(CHANNELS,))]
-
-
-def of_score_norm(cls: type[ScoreNorm], make: Callable[..., Any]) -> list[Subject]:
+def of_score_norm(make: Any) -> list[Subject]:
     """One subject for every kind of score that the norm serves.
 
     The normalised scores are the weights of a sum over edges, so that the output has a row for
     every node.
     """
     found = []
-    for score in cls.serves:
+    for score in make.func.serves:
         subject = Subject(
             f"scores of kind {score.__name__}",
             make,
@@ -178,7 +172,7 @@ def _weighted_sum(kind: type, part: Any, inputs: Sequence[Tensor], graph: Graph)
     return aggregate(part(scores, score, graph), value, graph).flatten(1)
 
 
-def of_weight_norm(cls: type[WeightNorm], make: Callable[..., Any]) -> list[Subject]:
+def of_weight_norm(make: partial[WeightNorm]) -> list[Subject]:
     """Matrices of nine neurons, with five inputs or twelve."""
     found = []
     for inputs in (5, 12):  # a tall one and a wide one
@@ -189,15 +183,9 @@ def of_weight_norm(cls: type[WeightNorm], make: Callable[..., Any]) -> list[Subj
             widths=(inputs,),
             rows=NEURONS,
             apply=lambda part, inputs, graph: part(inputs[0]),
-            prepare=_update_state,
         )
         found.append(subject)
     return found
-
-
-def _update_state(part: Any, inputs: Sequence[Tensor]) -> None:
-    """Update a norm's state, as the stack does before a pass; compiled is only its forward."""
-    getattr(part, "_orig_mod", part).update_state([part], [inputs[0]])
 
 
 def _for_matrix(make: Callable[[int], WeightNorm], inputs: int) -> WeightNorm:
@@ -206,7 +194,7 @@ def _for_matrix(make: Callable[[int], WeightNorm], inputs: int) -> WeightNorm:
     return norm
 
 
-def of_skip(cls: type[Skip], make: Callable[..., Any]) -> list[Subject]:
+def of_skip(make: partial[Skip]) -> list[Subject]:
     """States of one width, and of several widths unless the skip connection refuses those."""
     every = [[OUT, OUT], [3, 5]]
     try:

@@ -34,20 +34,20 @@ class Property:
 
     def failure(self, cls: type, subjects: Callable[[], Sequence[Any]]) -> str:
         """The report of the first subject that fails, or raises an error; empty if none does."""
-        claim = (self.holds.__doc__ or "").partition("\n")[0]
         where = "when it is constructed"
         try:
             for subject in subjects():
                 where = str(subject)
                 self.holds(subject)
+            return ""
         except Violation as violation:
-            return f"  {self.name}: {claim}\n    {violation}\n    {self.remedy}"
+            reason, advice = str(violation), self.remedy
         except Exception as error:
             # Messages of torch may run over pages.
             text = " ".join(str(error).split())[:300]
-            reason = f"{where}: {type(error).__name__}: {text}"
-            return f"  {self.name}: {claim}\n    {reason}\n    {_raised_at(error, cls)}"
-        return ""
+            reason, advice = f"{where}: {type(error).__name__}: {text}", _raised_at(error, cls)
+        claim = (self.holds.__doc__ or "").partition("\n")[0]
+        return f"  {self.name}: {claim}\n    {reason}\n    {advice}"
 
 
 def as_property(
@@ -57,10 +57,10 @@ def as_property(
     return lambda holds: Property(name, holds, remedy, applies)
 
 
-#: For each base class of a kind: makes the subjects of a part, from its class and the class with
-#: its options; and the properties.
+#: For each base class of a kind: makes the subjects of a part, from its class with its options; and
+#: the properties.
 Suites: TypeAlias = Mapping[
-    type, tuple[Callable[[Any, Callable[..., Any]], Sequence[Any]], Sequence[Property]]
+    type, tuple[Callable[[partial[Any]], Sequence[Any]], Sequence[Property]]
 ]
 
 
@@ -89,7 +89,7 @@ def check(
     for item in properties:
         if not item.applies():
             continue
-        found[item.name] = item.failure(cls, lambda: make_subjects(cls, partial(cls, **options)))
+        found[item.name] = item.failure(cls, lambda: make_subjects(partial(cls, **options)))
         if found[item.name] and len(found) == 1:
             break
     lacking = tuple(name for name, failure in found.items() if failure)
@@ -117,6 +117,14 @@ def assert_close(got: Tensor, wanted: Tensor, where: str, tolerance: float = 1e-
     # Not off > ...: that would let a NaN pass.
     if not off <= tolerance * max(1.0, float(wanted.abs().max())):
         raise Violation(f"{where}: off by {off:.2g}.")
+
+
+def assert_all_close(
+    got: Mapping[str, Tensor], wanted: Mapping[str, Tensor], where: str, tolerance: float = 1e-8
+) -> None:
+    """Compare the tensors of two mappings, on whatever devices."""
+    for name, value in wanted.items():
+        assert_close(got[name].cpu(), value, f"{where}, {name}", tolerance)
 
 
 def assert_finite(values: Mapping[str, Tensor | None], where: str) -> None:

@@ -121,11 +121,11 @@ def test_every_source_speaks_of_the_cells_that_it_is_about(run, runs):
     other = ENTRY | {"source": "B", "where": {"norm": "lipschitz"}, "interval": "none"}
     other["values"] = {"10.0": 80.4}
     found = compare_published(table, parse_published([ENTRY, other]))
-    assert [(one.row, one.column, one.published.source, one.level) for one in found] == [
-        (("CiteSeer", "10"), ("lipschitz",), "B", "overlapping"),
-        (("Cora", "2"), ("lipschitz",), ENTRY["source"], "overlapping"),
-        (("Cora", "10"), ("lipschitz",), ENTRY["source"], "outside"),
-        (("Cora", "10"), ("lipschitz",), "B", "overlapping"),
+    assert [(one.labels, one.published.source, one.level) for one in found] == [
+        (("CiteSeer", "10", "lipschitz"), "B", "overlapping"),
+        (("Cora", "2", "lipschitz"), ENTRY["source"], "overlapping"),
+        (("Cora", "10", "lipschitz"), ENTRY["source"], "outside"),
+        (("Cora", "10", "lipschitz"), "B", "overlapping"),
     ]
     assert found[1].number.mean == pytest.approx(0.821)
 
