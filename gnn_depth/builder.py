@@ -35,6 +35,7 @@ from gnn_depth.part_specs import (
     GIVEN,
     GIVEN_BY_DATA,
     SCALAR,
+    SECTION_OF,
     SECTIONS,
     TYPES,
     Option,
@@ -45,7 +46,6 @@ from gnn_depth.part_specs import (
     items_of,
     load_class,
     parts_of,
-    section_of,
 )
 from gnn_depth.registry import RegistryError, as_written
 from gnn_depth.yaml_limits import contents, safe_load, value_in
@@ -145,7 +145,7 @@ class PartIndex:
         near = registry.nearest(name, homes)
         if near is None:
             return f"{message} A part of your own needs --plugins FILE, or its installed package."
-        home, section = homes[near].shown, section_of(kind)
+        home, section = homes[near].shown, SECTION_OF[kind]
         option = next(iter(homes[near].options))
         return f"{message} {near} is in {home}: --{section} {home} --{section}.{option} {near}."
 
@@ -160,12 +160,7 @@ class PartIndex:
         found = registry.name_of(cls)
         if found is not None and found[0] != kind:
             raise PartError(f"{path} is a {found[0]}, not a {kind}.", where)
-        return _spec_of(kind, cls, path)
-
-
-def _spec_of(kind: str, cls: type, path: str | None = None) -> PartSpec:
-    _, name = registry.name_of(cls) or (kind, cls.__name__)
-    return describe(kind, name, cls, path)
+        return describe(kind, cls, path)
 
 
 #: The rooms that register the built-in parts of other kinds than those of networks.
@@ -245,9 +240,9 @@ def select(
     Options without a name change the ``current`` part, or the last one of several. Options that
     the part needs may still be missing; see :func:`check_complete`.
     """
-    changes = isinstance(value, Changes) and isinstance(current, list)
-    if kind == "logger" and (changes or isinstance(value, list)):
-        is_list = True
+    if kind == "logger":  # one, or several
+        changes = isinstance(value, Changes) and isinstance(current, list)
+        is_list = changes or isinstance(value, list)
     if not is_list and kind not in LISTS:
         return _select_one(kind, value, known, where, current)
     if isinstance(value, list | tuple):
@@ -255,9 +250,7 @@ def select(
         for position, item in enumerate(value):
             found.append(_select_one(kind, item, known, (*where, position)))
         return found
-    others, last = [], None
-    if isinstance(current, list) and current:
-        *others, last = current
+    *others, last = items_of(current) or [None]
     if isinstance(value, Mapping) and _key_of_name(kind, value) is None:
         return [*others, _select_one(kind, value, known, where, last)]
     return [_select_one(kind, value, known, where)]  # it replaces the whole list
@@ -274,18 +267,18 @@ def _key_of_name(kind: str, value: Any) -> str | None:
 
 def _select_one(kind: str, value: Any, known: PartIndex, where: Where, current: Any = None) -> Any:
     """Read the value of a single part, which may change or replace the current one."""
-    if value is None:
-        raise PartError(f"{kind} is null: name one of {', '.join(known.listed(kind))}.", where)
-    if isinstance(value, list | tuple | bool | int | float):
-        raise PartError(f"{kind} must be given by name, not as {value!r}.", where)
     if isinstance(value, str):
         chosen = PartChoice(known.find(kind, value, where), {})
         return _in_place_of(current, chosen, known, where)
+    if isinstance(value, list | tuple | SCALAR):
+        listed = ", ".join(known.listed(kind))
+        message = f"{kind} must be given by name, not as {as_written(value)}."
+        raise PartError(f"{message} Available: {listed}.", where)
     if not isinstance(value, Mapping):
         # GIVEN counts the arguments that the stack or torch passes. A class that gets some is a
         # factory already; one that gets none is made into an object, as if it were named.
         if isinstance(value, type) and not GIVEN[kind]:
-            return PartChoice(_spec_of(kind, value), {})
+            return PartChoice(describe(kind, value), {})
         return value
     key = _key_of_name(kind, value)
     given = {name: item for name, item in value.items() if name != key}
@@ -366,7 +359,7 @@ def option_value(
     """
     if value is None and option.default is None and not option.is_required:
         return None
-    if isinstance(value, Changes) and option.kind is None:
+    if option.kind is None:
         value = _changed(value, current)
     list(contents(value))  # refuses text that stands for too much if it is read as YAML
     # Some options take a part or a switch: trainer.logger false.
@@ -377,20 +370,21 @@ def option_value(
     return convert(option, value, where)
 
 
-def _changed(changes: Changes, current: Any) -> dict[str, Any]:
-    """A mapping with some keys changed; of another library's class its arguments."""
+def _changed(value: Any, current: Any) -> Any:
+    """A value; of changes the current mapping with these keys changed, and of another library's
+    class its arguments."""
+    if not isinstance(value, Changes):
+        return value
     if isinstance(current, str):  # a strategy or profiler that is named by a word
         current = {"class_path": current}
     found = {}
     if isinstance(current, Mapping):
         found = dict(current)
     if "class_path" in found:
-        found["init_args"] = _changed(changes, found.get("init_args"))
+        found["init_args"] = _changed(value, found.get("init_args"))
         return found
-    for key, value in changes.items():
-        if isinstance(value, Changes):
-            value = _changed(value, found.get(key))
-        found[key] = value
+    for key, item in value.items():
+        found[key] = _changed(item, found.get(key))
     return found
 
 
@@ -419,13 +413,26 @@ def set_option(
         options[name] = [*items_of(current or []), *items]
 
 
+#: The option of a schedule of torch that is its length.
+LENGTHS = {
+    "CosineAnnealingLR": "T_max",
+    "PolynomialLR": "total_iters",
+    "OneCycleLR": "total_steps",
+}
+
+
 def completed(options: dict[str, Any], epochs: Any) -> dict[str, Any]:
-    """Dotted options to which no others will be added: schedules get their length, and a part that
-    lacks an option is refused."""
+    """Dotted options to which no others will be added: a schedule without a length gets the number
+    of epochs, and a part that lacks an option is refused."""
     found = {}
     for key, value in options.items():
-        found[key] = with_length(value, epochs)
-        for part in items_of(found[key]):
+        if isinstance(value, PartChoice) and f"{epochs}".isdigit():  # text, as a flag
+            length = LENGTHS.get(value.part.class_name, "")
+            is_given = "epochs" in value.options or value.options.get(length) is not None
+            if length and not is_given:
+                value = replace(value, options={**value.options, length: int(epochs)})
+        found[key] = value
+        for part in items_of(value):
             check_complete(part, tuple(key.split(".")))
     return found
 
@@ -452,7 +459,7 @@ def check_complete(chosen: Any, where: Where) -> None:
         is_given = part.kind == "module" and name in GIVEN_BY_DATA
         if option.is_required and value is None and not is_given:
             needs = f"{part.class_name} needs {name}: --{key}.{name} VALUE."
-            about = f"--{section_of(part.kind)}.help {part.shown} explains its options."
+            about = f"--{SECTION_OF[part.kind]}.help {part.shown} explains its options."
             raise PartError(f"{needs} {about}", where)
         for inner in items_of(value):
             check_complete(inner, (*where, "init_args", name))
@@ -520,7 +527,7 @@ def convert(option: Option, value: Any, where: Where = ()) -> Any:
 def is_plain_value(value: Any) -> bool:
     """True if a config can write the value; False for objects that Python gives."""
     if isinstance(value, Mapping):
-        return all(is_plain_value(item) for item in value.values())
+        value = list(value.values())
     if isinstance(value, list | tuple):
         return all(is_plain_value(item) for item in value)
     return isinstance(value, SCALAR)
@@ -575,12 +582,12 @@ def _unknown_option(key: str, known: PartIndex) -> str:
         for part in known.parts[SECTIONS[place]].values():
             for option in part.options:
                 homes.setdefault(option, f"{place}.{option}")
-    near, hint = homes.get(word), f"Available: {', '.join(sorted(neighbours))}."
     neighbour = registry.nearest(word, neighbours)
     if neighbour is not None:
-        near = start + neighbour
-    if near is not None:
-        hint = f"Did you mean {near!r}?"
+        homes[word] = start + neighbour
+    hint = f"Available: {', '.join(sorted(neighbours))}."
+    if word in homes:
+        hint = f"Did you mean {homes[word]!r}?"
     message = f"unknown option {key!r}. {hint}"
     if key in ("base", "axes", "rules"):  # sections of a sweep's file
         message += " A grid of runs is for gnn-depth sweep."
@@ -622,12 +629,30 @@ def instantiate_options(known: Mapping[str, Option], given: Mapping[str, Any]) -
 
 
 def to_config(chosen: Any) -> Any:
-    """Write a chosen part, or each in a list, as a config does, with every default."""
+    """Write a chosen part, or each in a list, as a config does, with every default.
+
+    In short: ``{name: pair, scale: 2}``, or ``pair`` if it has no options. Data sets, which may
+    have an option ``name``, and classes that are not registered are written with ``class_path``
+    and ``init_args``.
+    """
     if isinstance(chosen, list):
         return [to_config(each) for each in chosen]
     if not isinstance(chosen, PartChoice):
         return chosen
-    return _short(chosen.part, options_to_config(chosen.part.options, chosen.options))
+    part = chosen.part
+    options = options_to_config(part.options, chosen.options)
+    is_registered = registry.name_of(part.cls) == (part.kind, part.name)
+    # A key called name would be taken for the part's own name when it is read again.
+    if is_registered and part.kind != "data" and "name" not in options:
+        if not options:
+            return part.name
+        return {"name": part.name, **options}
+    short: dict[str, Any] = {"class_path": part.path}
+    if is_registered and part.kind == "data":
+        short["class_path"] = part.class_name
+    if options:
+        short["init_args"] = options
+    return short
 
 
 def options_to_config(known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -655,25 +680,6 @@ def options_to_config(known: Mapping[str, Option], given: Mapping[str, Any]) -> 
     return found
 
 
-#: The option of a schedule of torch that is its length.
-LENGTHS = {
-    "CosineAnnealingLR": "T_max",
-    "PolynomialLR": "total_iters",
-    "OneCycleLR": "total_steps",
-}
-
-
-def with_length(schedule: Any, epochs: Any) -> Any:
-    """A chosen schedule with its length, such as ``T_max``, where none is given: the number of
-    epochs."""
-    if not isinstance(schedule, PartChoice) or not f"{epochs}".isdigit():  # text, as a flag
-        return schedule
-    name = LENGTHS.get(schedule.part.class_name)
-    if name is None or schedule.options.get(name) is not None or "epochs" in schedule.options:
-        return schedule
-    return PartChoice(schedule.part, {**schedule.options, name: int(epochs)})
-
-
 def without_paths(kind: str, value: Any) -> Any:
     """Leave out options that name files or folders, so that their places make no difference."""
     if not isinstance(value, Mapping) or "class_path" not in value:
@@ -687,23 +693,3 @@ def without_paths(kind: str, value: Any) -> Any:
         if name not in known or not known[name].is_path:
             options[name] = without_paths(kind, item)
     return {**value, "init_args": options}
-
-
-def _short(part: PartSpec, options: dict[str, Any]) -> Any:
-    """Write a part in short: ``{name: pair, scale: 2}``, or ``pair`` if it has no options.
-
-    Data sets, which may have an option ``name``, and classes that are not registered are written
-    with ``class_path`` and ``init_args``.
-    """
-    is_registered = part.cls is not None and registry.name_of(part.cls) == (part.kind, part.name)
-    # A key called name would be taken for the part's own name when it is read again.
-    if is_registered and part.kind != "data" and "name" not in options:
-        if not options:
-            return part.name
-        return {"name": part.name, **options}
-    short: dict[str, Any] = {"class_path": part.path}
-    if is_registered and part.kind == "data":
-        short["class_path"] = part.class_name
-    if options:
-        short["init_args"] = options
-    return short

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jsonargparse import get_loader
 
 from gnn_depth.part_specs import Where, items_of
 from gnn_depth.registry import hint
-from gnn_depth.yaml_limits import LOADER, TooLargeError, check_size, safe_load
+from gnn_depth.yaml_limits import LOADER, TooLargeError, safe_load, value_in
 
 INLINE = "--config"  # the name of a config that is written on the command line itself
 TAG = "tag:yaml.org,2002:"
@@ -86,18 +85,13 @@ def shipped(below: str = "") -> dict[str, Path]:
     installed package: in an environment, in a folder (``pip install --target``) or of the user.
     """
     found: dict[str, Path] = {}
-    for top in folders():
+    here = Path(__file__).parents[1]
+    installed = [Path(top, "share", "gnn_depth") for top in (sys.prefix, here, site.getuserbase())]
+    for top in [Path(), here, *installed]:
         folder = top / "configs" / below
         for path in sorted(folder.rglob("*.yaml")):
             found.setdefault(path.relative_to(folder).with_suffix("").as_posix(), path)
     return found
-
-
-def folders() -> list[Path]:
-    """The folders that may hold ``configs``."""
-    here = Path(__file__).parents[1]
-    installed = (sys.prefix, here, site.getuserbase())
-    return [Path(), here, *(Path(top, "share", "gnn_depth") for top in installed)]
 
 
 def to_yaml(config: Any) -> str:
@@ -131,21 +125,18 @@ def parse_config(text: str, name: str, labels: bool) -> Source:
     """Read a config from text; see :func:`read_config`."""
     lines: dict[Where, int] = {}
     try:
-        check_size(text)
-        # Twice: the nodes have the lines and the repeated keys, and jsonargparse's loader the
-        # values as the command line reads them, where 1e-3 is a number.
+        data = value_in(text)
+        # Twice: the nodes have the lines and the repeated keys.
         node = yaml.compose(text, Loader=LOADER)
         if node is not None:
             lines.update(_lines(node, (), name, labels))
-        data = get_loader("yaml")(text)
         if data == text:  # jsonargparse reads a lone `model:` as text
             data = safe_load(text)
     except TooLargeError as error:
         raise ConfigError(f"{name}:1: {error}") from None
     except yaml.YAMLError as error:
-        line = 1
-        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-            line += error.problem_mark.line
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else 1
         problem = getattr(error, "problem", None) or error
         raise ConfigError(
             f"{name}:{line}: this is not YAML: look here and in the line above for a colon without "

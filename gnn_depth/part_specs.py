@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 import docstring_parser
 
 from gnn_depth import registry
-from gnn_depth.ranges import Range, hints_of, is_path, range_in
+from gnn_depth.ranges import PathMarker, Range, first_inside, hints_of, inside
 from gnn_depth.registry import as_written
 
 # Leading arguments that the stack passes to every layer, norm or skip (channels, heads), and torch
@@ -35,6 +35,7 @@ SECTIONS = {
     "data.transforms": "transform",
     "model": "module",
 }
+SECTION_OF = {kind: section for section, kind in SECTIONS.items()}
 # Options of the model that the data set determines, and the attributes of a data set that they are.
 GIVEN_BY_DATA = {
     "in_channels": "num_features",
@@ -151,8 +152,9 @@ Parts: TypeAlias = Mapping[str, Mapping[str, PartSpec]]  # by kind and name
 
 
 @cache
-def describe(kind: str, name: str, cls: type, path: str | None = None) -> PartSpec:
+def describe(kind: str, cls: type, path: str | None = None) -> PartSpec:
     """Describe a class as text."""
+    _, name = registry.name_of(cls) or (kind, cls.__name__)
     options, takes_any = options_of(cls, GIVEN.get(kind, 0))
     names = list(getattr(cls, "names", ()))
     if "name" in options and names:  # of the graphs of a data set
@@ -227,7 +229,8 @@ def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") ->
     kind = argument_kind(annotation)
     is_required = default is parameter.empty
     if kind is not None and not is_required:
-        default = _part_name(default)
+        cls = default if isinstance(default, type) else type(default)
+        _, default = registry.name_of(cls) or (kind, default)
     if isinstance(default, tuple):  # YAML has none
         default = list(default)
     elif isinstance(default, Enum):
@@ -237,33 +240,22 @@ def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") ->
         default = None
     elif not is_plain:
         default = getattr(default, "__name__", str(default))
-    type = type_name(annotation)
+    written = type_name(annotation)
     if annotation is parameter.empty:  # anything fits
-        type, annotation = "", Any
+        written, annotation = "", Any
     return Option(
         parameter.name,
-        type=type,
-        range=range_in(annotation),
+        type=written,
+        range=first_inside(annotation, Range),
         default=default,
         is_required=is_required,
         is_plain=is_plain,
         choices=choices(annotation),
         kind=kind,
-        is_path=is_path(annotation),
+        is_path=first_inside(annotation, PathMarker) is not None,
         about=about,
         annotation=annotation,
     )
-
-
-def _part_name(default: Any) -> Any:
-    """The registered name of a part that is a default as class or object: ``gcn`` for GCN."""
-    cls = default
-    if not isinstance(default, type):
-        cls = type(default)
-    found = registry.name_of(cls)
-    if found is None:
-        return default
-    return found[1]
 
 
 def meanings(*docs: str | None) -> dict[str, str]:
@@ -304,23 +296,26 @@ def items_of(value: Any) -> list[Any]:
 
 def choices(annotation: Any) -> dict[str, Any]:
     """The values that a type names, by their text; of 32 and "32" the first."""
-    if annotation is bool:
-        return {"true": True, "false": False}
     found: dict[str, Any] = {}
-    for argument in get_args(annotation):
-        if get_origin(annotation) is Literal:
-            found.setdefault(as_written(argument), argument)
-        elif get_origin(annotation) in (Union, types.UnionType, list):
-            found = {**found, **choices(argument), **found}
+    for each in inside(annotation):
+        named: tuple[Any, ...] = ()
+        if each is bool:
+            named = (True, False)
+        elif get_origin(each) is Literal:
+            named = get_args(each)
+        for value in named:
+            found.setdefault(as_written(value), value)
     return found
 
 
 def argument_kind(annotation: Any) -> str | None:
     """The kind of part that an argument of this type takes: init for ``base: Init``; or None."""
-    for marker in getattr(annotation, "__metadata__", ()):
-        if isinstance(marker, PartsOf):
-            return marker.kind
-    for base in _classes(annotation):
+    marker = first_inside(annotation, PartsOf)
+    if marker is not None:
+        return marker.kind
+    for base in inside(annotation):  # Norm for ``list[Callable[[int], Norm]]``
+        if not isinstance(base, type) or get_args(base):
+            continue
         # A base that parts of several kinds share, like torch's Module, does not decide.
         kinds = []
         for kind in registry.KINDS:
@@ -329,21 +324,6 @@ def argument_kind(annotation: Any) -> str | None:
         if len(kinds) == 1:
             return kinds[0]
     return None
-
-
-def _classes(annotation: Any) -> Iterator[type]:
-    """The classes in an annotation: Norm for ``list[Callable[[int], Norm]]``."""
-    if isinstance(annotation, list):  # the arguments of a Callable: parts get them, and are none
-        return
-    if isinstance(annotation, type) and not get_args(annotation):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _classes(argument)
-
-
-def section_of(kind: str) -> str:
-    """The section of a config for a kind of parts."""
-    return next(section for section, of in SECTIONS.items() if of == kind)
 
 
 def imported_parts() -> dict[str, dict[str, PartSpec]]:
@@ -357,7 +337,7 @@ def parts_of(kind: str) -> dict[str, PartSpec]:
     found: dict[str, PartSpec] = {}
     if kind in registry.KINDS:
         for name, cls in registry.registered(kind).items():
-            found[name] = describe(kind, name, cls)
+            found[name] = describe(kind, cls)
     if kind not in LIBRARIES:
         return found
     # Of a registered class and one of a library with the same class name, the first counts.
@@ -365,7 +345,7 @@ def parts_of(kind: str) -> dict[str, PartSpec]:
     base, modules = LIBRARIES[kind]
     for path, cls in _library(load_class(base), modules):
         if cls.__name__ not in taken:
-            found.setdefault(cls.__name__, describe(kind, cls.__name__, cls, path))
+            found.setdefault(cls.__name__, describe(kind, cls, path))
     return found
 
 

@@ -9,13 +9,14 @@ others with :func:`in_range`.
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Annotated, Any, Literal, ParamSpec, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,19 @@ NonNegative = Annotated[float, Range(0)]
 Finite = Annotated[float, Range()]
 
 
-def is_path(annotation: Any) -> bool:
-    """True if a type such as ``FilePath | None`` names a file or folder."""
-    return isinstance(annotation, PathMarker) or any(map(is_path, _inside(annotation)))
+def inside(annotation: Any) -> Iterator[Any]:
+    """A type and all that it is made of, with the metadata of ``Annotated``.
+
+    The arguments of a Callable are a list, which is not looked into: parts get them, and are none.
+    """
+    yield annotation
+    for argument in get_args(annotation):
+        yield from inside(argument)
+
+
+def first_inside(annotation: Any, cls: type[T]) -> T | None:
+    """The first object of a class inside a type: the Range in ``list[Count] | None``; or None."""
+    return next((each for each in inside(annotation) if isinstance(each, cls)), None)
 
 
 def hints_of(function: Callable[..., object]) -> dict[str, Any]:
@@ -103,29 +114,13 @@ def hints_of(function: Callable[..., object]) -> dict[str, Any]:
     return found
 
 
-def range_in(annotation: Any) -> Range | None:
-    """The range inside an annotation such as ``list[Count] | None``; None if it declares none."""
-    if isinstance(annotation, Range):
-        return annotation
-    for inside in _inside(annotation):
-        found = range_in(inside)
-        if found is not None:
-            return found
-    return None
-
-
-def _inside(annotation: Any) -> tuple[Any, ...]:
-    """The types that a type is made of, and the metadata of ``Annotated``."""
-    return *get_args(annotation), *getattr(annotation, "__metadata__", ())
-
-
 def in_range(init: Callable[P, None]) -> Callable[P, None]:
     """Decorator of a constructor: an argument that is not in its declared range or words raises a
     ValueError."""
     names = list(inspect.signature(init).parameters)
     ranges, words = {}, {}
     for name, hint in hints_of(init).items():
-        declared = range_in(hint)
+        declared = first_inside(hint, Range)
         if declared is not None:
             ranges[name] = declared
         if get_origin(hint) is Literal:

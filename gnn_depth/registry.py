@@ -66,21 +66,6 @@ def register(kind: str, name: str) -> Callable[[Registered], Registered]:
     return add
 
 
-def get(kind: str, name: str) -> type:
-    """Find a part by its registered name or its class name (``pair`` or ``PairNorm``).
-
-    Raises:
-        RegistryError: There is no such part; the message has the nearest name, the choices and the
-            plugins that failed to load.
-    """
-    names = _TABLE[kind]
-    by_class = {cls.__name__: cls for cls in names.values()}
-    found = names.get(name) or by_class.get(name)
-    if found is None:
-        raise RegistryError(unknown(kind, name, names, also=by_class) + not_loaded())
-    return found
-
-
 def registered(kind: str) -> dict[str, type]:
     """All parts of a kind, by name, in alphabetical order."""
     return dict(sorted(_TABLE[kind].items()))

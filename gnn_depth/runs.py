@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +107,8 @@ def new_run_folder(root: str | Path, name: str) -> Path:
 
 def runs_below(folder: Path) -> list[Path]:
     """The runs with checkpoints in a folder of a name, or of all runs; the newest first."""
-    found = {file.parents[1] for file in folder.glob("*/checkpoints/*.ckpt")}
-    found |= {file.parents[1] for file in folder.glob("*/*/checkpoints/*.ckpt")}
+    files = [*folder.glob("*/checkpoints/*.ckpt"), *folder.glob("*/*/checkpoints/*.ckpt")]
+    found = {file.parents[1] for file in files}
     return sorted(found, key=lambda run: (run.name, run), reverse=True)  # the name is when it began
 
 
@@ -208,16 +207,13 @@ def lock(folder: Path) -> int | None:
 
 def is_alive(folder: str | Path) -> bool | None:
     """True if a process trains this run now; None if it has no lock."""
-    path = Path(folder, LOCK)
-    if not path.is_file():
-        return None
     try:
-        with path.open("rb") as file:
+        with Path(folder, LOCK).open("rb") as file:
             # Shared: two that look at once do not take each other for the training.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # no lock, or no permission to look
+    except OSError:  # no lock, or none that may be looked at
         return None
     return False
 
@@ -228,22 +224,17 @@ def remove_parts(folder: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-@cache  # no version changes while the process runs
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
-
-
 def environment() -> dict[str, Any]:
     """Versions of the packages that results depend on, and of the code that ran."""
+    packages = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            packages[name] = importlib.metadata.version(name)
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-        "packages": _versions(),
+        "packages": packages,
         "git": git_state(),
     }
 

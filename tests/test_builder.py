@@ -146,7 +146,12 @@ OF_GCN = {"class_path": "gcn", "init_args": {"heads": 1}}
         ("norm", ["pair", {"name": "lipschitz", "froom": 1}], (1, "froom"), "Did you mean 'form'?"),
         ("layer", OF_GCN, ("init_args", "heads"), "layer 'gcn' has no option 'heads'."),
         ("norm", [["pair"]], (0,), "norm must be given by name, not as ['pair']."),
-        ("skip", None, (), "skip is null: name one of adaptive_initial, dense,"),
+        (
+            "skip",
+            None,
+            (),
+            "skip must be given by name, not as null. Available: adaptive_initial, dense,",
+        ),
         ("norm", {"name": "pair", "scale": "big"}, ("scale",), "norm.scale must be a number"),
         ("norm", {"name": "lipschitz", "form": "papr"}, ("form",), "Did you mean 'paper'?"),
         ("data", "Cora", (), "Cora is in Planetoid: --data Planetoid --data.name Cora"),
@@ -223,7 +228,7 @@ def test_an_option_has_type_range_default_and_choices_of_its_signature():
             free=3,
         ) -> None: ...
 
-    options = describe("init", "own", Own).options
+    options = describe("init", Own).options
     assert options["base"].kind == "init"
     assert options["base"].is_required
     assert (options["share"].type, options["share"].range) == ("float", Range(0, 1))
@@ -237,7 +242,7 @@ def test_a_class_that_passes_arguments_on_has_the_options_of_the_next_one():
         def __init__(self, *args: Any, wide: bool = True, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
 
-    own, base = describe("layer", "wide", Wide), describe("layer", "gat", GAT)
+    own, base = describe("layer", Wide), describe("layer", GAT)
     assert {*own.options} == {"wide", *base.options}
     assert not own.takes_any
     # Lightning's schedule passes everything but the metric on to torch's.

@@ -16,7 +16,7 @@ from gnn_depth.nn.functional import segment_sum
 from gnn_depth.nn.linear import weights_of
 from gnn_depth.nn.parts import Skip, WeightChain
 from gnn_depth.ranges import Count, Finite, Fraction, NonNegative, Positive, Probability, Range
-from gnn_depth.registry import get, register
+from gnn_depth.registry import register, registered
 
 Rows: TypeAlias = Float[Tensor, "nodes _"]
 States: TypeAlias = Sequence[Tensor]
@@ -453,7 +453,7 @@ class FeedForward(_Projecting):
     def __init__(self, widths: list[int], out_channels: int, dropout: Probability = 0.0) -> None:
         super().__init__(widths, out_channels)
         self.dropout = dropout
-        self.after = get("norm", "batch")(out_channels)
+        self.after = registered("norm")["batch"](out_channels)
         self.inner = nn.Linear(out_channels, 2 * out_channels)
         self.outer = nn.Linear(2 * out_channels, out_channels)
 

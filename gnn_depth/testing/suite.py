@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from gnn_depth.registry import described, get, unknown, written_at
+from gnn_depth.registry import described, not_loaded, registered, unknown, written_at
 
 
 class Violation(Exception):
@@ -73,7 +73,10 @@ def check(
     """
     cls: Any = part
     if isinstance(part, str):
-        cls = get(kind, part)
+        known = registered(kind)
+        if part not in known:
+            raise ValueError(unknown(kind, part, known) + not_loaded())
+        cls = known[part]
     bases = [base for base in suites if isinstance(cls, type) and issubclass(cls, base)]
     if not bases:
         wanted = " or ".join(base.__name__ for base in suites)

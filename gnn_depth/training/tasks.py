@@ -11,10 +11,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torchmetrics import Metric
 
-from gnn_depth.builder import build
+from gnn_depth.builder import LIVE, build
 from gnn_depth.data.schema import Scaling, Schema
 from gnn_depth.data.targets import positive_class
-from gnn_depth.registry import get, register, unknown
+from gnn_depth.registry import register, unknown
 from gnn_depth.training.metrics import (
     NAN_OUTPUT,
     R2,
@@ -390,7 +390,7 @@ def make_task(task: Any, default: str, num_outputs: int) -> Task:
         ValueError: The task learns another kind of targets than the data has.
     """
     made: Task = build("task", task or default)(num_outputs)
-    own: Any = get("task", default)
+    own: Any = LIVE.find("task", default).cls
     if made.targets != own.targets:
         raise ValueError(
             f"task {type(made).__name__} learns {made.targets}, and the targets of this data are "

@@ -76,7 +76,7 @@ def test_a_checkpoint_that_is_used_with_an_edited_plugin_is_warned_of_wherever_i
     for path in (best, moved):
         answer = done("test", *words, "--ckpt_path", str(path))
         assert "the plugin plug_shrink.py was edited" in answer.err
-    assert float(registry.get("norm", "shrink")(3).forward(torch.ones(1), None)) == 2
+    assert float(registry.registered("norm")["shrink"](3).forward(torch.ones(1), None)) == 2
 
 
 def test_a_plugin_that_is_edited_after_its_import_is_refused_in_the_same_process(plugin):
@@ -112,11 +112,11 @@ def test_plugins_of_configs_and_command_line_add_up_each_imported_once(
 def test_a_class_that_is_defined_again_replaces_itself_in_its_kind_alone(plugin):
     registry.register("layer", "shrink")(torch.nn.Identity)
     registry.load_plugin(str(plugin))
-    before = registry.get("norm", "shrink")
+    before = registry.registered("norm")["shrink"]
     del sys.modules["plug_shrink"]
     registry.load_plugin(str(plugin))
-    assert registry.get("norm", "Shrink") is not before
-    assert registry.get("layer", "shrink") is torch.nn.Identity
+    assert registry.registered("norm")["shrink"] is not before
+    assert registry.registered("layer")["shrink"] is torch.nn.Identity
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gnn_depth import registry
+from gnn_depth.builder import LIVE
 from gnn_depth.diagnostics.probe.findings import FAILURE_MODES
 from gnn_depth.diagnostics.probe.remedies import (
     KINDS,
@@ -73,7 +74,7 @@ def test_residual_connections_turn_that_into_growth_and_a_bound_of_the_weights_e
 
 def test_every_failure_mode_has_remedies_that_are_registered():
     for part in chain(*REMEDIES.values()):
-        registry.get(part.kind, part.name)
+        LIVE.find(part.kind, part.name)
     assert set(REMEDIES) == set(FAILURE_MODES)
     assert {*KINDS, "data", "task", "transform"} == set(registry.KINDS)
 

@@ -130,7 +130,7 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
         ValueError: A remedy names a part that is not registered.
     """
     for known in chain(*REMEDIES.values()):
-        registry.get(known.kind, known.name)  # an unknown name would never be proposed
+        builder.LIVE.find(known.kind, known.name)  # an unknown name would never be proposed
     found = []
     for kind in KINDS:
         present = items_of(options.get(kind) or [])
