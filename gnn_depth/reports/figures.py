@@ -281,16 +281,14 @@ def measured(
     values = read_measures(groups, name)
     for column in (PANEL, LINE):
         values[column] = values["run"].map(groups[column])
-    runs = values.groupby([PANEL, LINE, "run"])["step"].max().groupby([PANEL, LINE])
+    ends = values.groupby([PANEL, LINE, "run"])["step"].max()
+    of_line = ends.groupby([PANEL, LINE])
     lost, zero = lost_and_zero(values["value"].to_numpy(), values.attrs["log10"])
-    notes = [f"Over seeds, {settings.n_of(runs.size())}."]
+    notes = [f"Over seeds, {settings.n_of(of_line.size())}."]
     for what, count in (
         ("Exactly zero (in heat maps black)", zero.sum()),
         ("Not finite (grey)", lost.sum()),
-        (
-            "Ended earlier than other seeds",
-            runs.apply(lambda ends: (ends < ends.max()).sum()).sum(),
-        ),
+        ("Ended earlier than other seeds", (ends < of_line.transform("max")).sum()),
         ("Without this measure", len(results) - values["run"].nunique()),
     ):
         if count:
@@ -365,10 +363,10 @@ def history(
     shown, from the first to the last.
     """
     values, notes = measured(frame, measure, panel, line)
-    every = sorted(values["layer"].unique())
+    every = np.unique(values["layer"])
     places = np.linspace(0, len(every) - 1, min(len(every), MAX_LAYERS)).round().astype(int)
     of_layer = []
-    for layer in layers or [every[place] for place in places]:
+    for layer in layers or every[places]:
         if layer not in every:
             raise ReportError(unknown("layer", str(layer), map(str, every)))
         mine = values[values["layer"] == layer]

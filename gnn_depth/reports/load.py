@@ -49,17 +49,15 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
         ReportError: A folder does not exist, or contains no run that can be read.
     """
     found: dict[str, dict[str, Any]] = {}  # by folder
-    bad: dict[str, str] = {}
-    for top in folders:
-        for folder in _run_folders(top):
-            if folder in found or folder in bad:  # folders given may contain each other
-                continue
-            try:
-                found[folder] = _read_result(folder)
-            except ValueError as error:
-                bad[folder] = f"{str(Path(folder, 'result.json'))!r} {error}"
+    bad = []
+    # Each once: folders given may contain each other.
+    for folder in dict.fromkeys(chain.from_iterable(map(_run_folders, folders))):
+        try:
+            found[folder] = _read_result(folder)
+        except ValueError as error:
+            bad.append(f"{str(Path(folder, 'result.json'))!r} {error}")
     if bad:
-        _warn(f"skipped {first_of(list(bad.values()), SHOWN, '; ')}.")
+        _warn(f"skipped {first_of(bad, SHOWN, '; ')}.")
     if not found:
         where = ", ".join(map(repr, map(str, folders)))
         raise ReportError(

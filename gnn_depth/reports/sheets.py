@@ -3,7 +3,6 @@
 import math
 import shutil
 import textwrap
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -168,9 +167,8 @@ def agreement_sheet(
         cited = f"{theirs} [{sources.index(one.published.source) + 1}]"
         difference = format_value(one.cell.mean - one.number.mean, table.metric, sign="+")
         lines.append([*one.labels, ours, cited, difference, one.level])
-    counts = Counter(one.level for one in found)
-    levels = [f"{counts[level]} {level}" for level in get_args(Level) if counts[level]]
-    notes = [f"Agreement: {', '.join(levels) or 'none'}."]
+    levels = sorted((one.level for one in found), key=get_args(Level).index)
+    notes = [f"Agreement: {counted(levels) or 'none'}."]
     for place, source in enumerate(sources, start=1):
         notes.append(f"[{place}] {source}")
     # A misspelt label must not pass for one that this table does not show.

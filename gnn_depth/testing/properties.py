@@ -47,12 +47,10 @@ def with_gradients(
             weight = torch.randn(out.shape, dtype=out.dtype)
         torch.autograd.backward(out, weight.to(out.device))
     found = {"the output": out.detach()}
-    for number, leaf in enumerate(leaves):
+    named = {f"input {number}": leaf for number, leaf in enumerate(leaves)} | parameters_of(part)
+    for name, leaf in named.items():
         if leaf.grad is not None:
-            found[f"the gradient of input {number}"] = leaf.grad
-    for name, parameter in parameters_of(part).items():
-        if parameter.grad is not None:
-            found[f"the gradient of {name}"] = parameter.grad
+            found[f"the gradient of {name}"] = leaf.grad
     return found
 
 
@@ -84,7 +82,7 @@ def compare_rows(
     Every other graph has the rows of its inputs, and of its output, in those of the whole one.
     """
     part, inputs = subject.part(), subject.inputs(whole)
-    for training, where in subject.modes(whole).items():
+    for training, where in subject.modes(whole):
         out = subject.run(part, inputs, whole, training)
         for what, (graph, read, written) in others.items():
             own = subject.run(part, [x[read] for x in inputs], graph, training)
@@ -143,7 +141,7 @@ def sparse(subject: Subject) -> None:
     nowhere else.
     """
     graph, part, (x,) = subject.on_mixed()
-    if not getattr(part, "takes_sparse", False):
+    if not part.takes_sparse:
         return
     x = x * (x > 0)  # half of it zeros
     wanted = subject.run(part, [x], graph)
@@ -195,7 +193,7 @@ def gradient(subject: Subject) -> None:
         with seeded(2):
             return subject.apply(part, [value.clone() for value in values[: len(inputs)]], graph)
 
-    for training, where in subject.modes(graph).items():
+    for training, where in subject.modes(graph):
         subject.run(part, inputs, graph, training)
         leaves = [x.clone().requires_grad_() for x in inputs]
         try:
@@ -306,7 +304,7 @@ def repeat(subject: Subject) -> None:
 def gpu(subject: Subject) -> None:
     """Outputs and gradients on a GPU are those on the CPU; tried where PyTorch finds a GPU."""
     graph, part, inputs = subject.on_mixed()
-    for training, where in subject.modes(graph).items():
+    for training, where in subject.modes(graph):
         wanted = with_gradients(subject, part, inputs, graph, training)
         on_gpu = [x.cuda() for x in inputs]
         got = with_gradients(subject, subject.part().cuda(), on_gpu, graph.to("cuda"), training)
