@@ -134,23 +134,21 @@ def _cases(
     return lambda make: [Case(label, make(), build) for label, build in builders.items()]
 
 
-def _stack(hidden_channels: int = 4, **options: Any) -> DeepGNN:
+def _stack(**options: Any) -> DeepGNN:
     with seeded(0):
-        return DeepGNN(5, 3, hidden_channels=hidden_channels, **options)
+        return DeepGNN(5, 3, **({"num_layers": 3, "hidden_channels": 4} | options))
 
 
 #: Stacks on which every initialisation is tested.
 STACKS = {
-    "a GCN of even width": partial(_stack, num_layers=3, hidden_channels=6),
-    "a GCN of odd width": partial(_stack, num_layers=3, hidden_channels=7),
+    "a GCN of even width": partial(_stack, hidden_channels=6),
+    "a GCN of odd width": partial(_stack, hidden_channels=7),
     "one GCN layer": partial(_stack, num_layers=1),
-    "a GAT of two heads": partial(
-        _stack, layer={"name": "gat", "heads": 2}, num_layers=3, hidden_channels=5
-    ),
+    "a GAT of two heads": partial(_stack, layer={"name": "gat", "heads": 2}, hidden_channels=5),
     "a GAT without encoder and decoder": partial(
-        _stack, layer="gat", num_layers=3, encoder="none", decoder="none"
+        _stack, layer="gat", encoder="none", decoder="none"
     ),
-    "a residual GCN": partial(_stack, num_layers=3, hidden_channels=5, skip="residual"),
+    "a residual GCN": partial(_stack, hidden_channels=5, skip="residual"),
     "a GCN with a norm of its weights": partial(_stack, num_layers=2, norm="weight_frobenius"),
 }
 

@@ -96,10 +96,11 @@ def check(
         if found[item.name] and len(found) == 1:
             break
     lacking = tuple(name for name, failure in found.items() if failure)
-    failures = [found[name] for name in lacking if name not in except_for]
-    for name in except_for:
-        if found.get(name) == "":
-            failures.append(f"  {name}: It is excepted, but it holds: remove it from except_for.")
+    failures = []
+    for name, failure in found.items():
+        if bool(failure) != (name in except_for):
+            holds = f"  {name}: It is excepted, but it holds: remove it from except_for."
+            failures.append(failure or holds)
     if not failures:
         return
     head = f"{described(cls)} does not conform, in {len(failures)} of {len(found)} properties:"

@@ -84,20 +84,21 @@ def test_published_numbers_stand_beside_the_line_that_they_are_of(grid):
     assert (line.get_linestyle(), line.get_markerfacecolor()) == ("None", "white")
 
 
-def mesh(picture):
-    """The one heat map of a picture."""
+def first(kind, picture):
+    """The first collection of a kind, in the one panel of a picture."""
     (axes,) = picture.panels.values()
-    return next(part for part in axes.collections if isinstance(part, QuadMesh))
+    return next(part for part in axes.collections if isinstance(part, kind))
 
 
 def test_a_heat_map_of_seeds_is_their_median(tmp_path):
     made = [similarity("mu_of_g", seed) for seed in range(3)]
     picture = draw_seeds("heatmap", tmp_path, made)
-    cells = mesh(picture).get_array()
+    cells = first(QuadMesh, picture).get_array()
     assert cells.shape == (5, 6)
     for (layer, step), value in np.ndenumerate(cells):
         assert value == pytest.approx(statistics.median(one.values[step, layer] for one in made))
-    assert mesh(picture).get_coordinates()[0, :, 0].tolist() == [-5, 5, 15, 25, 35, 45, 55]
+    edges = first(QuadMesh, picture).get_coordinates()[0, :, 0]
+    assert edges.tolist() == list(range(-5, 56, 10))
     assert picture.figure.axes[-1].get_ylabel() == "log₁₀ mu"
     assert "Over seeds, n=3." in picture.notes
 
@@ -108,7 +109,7 @@ def test_runs_measured_at_different_steps_meet_at_those_they_share(tmp_path):
         values = np.array(at, dtype=float)[:, None] + 100 * seed
         made.append(MeasureValues("mu", np.array(at), values))
     picture = draw_seeds("heatmap", tmp_path, made)
-    assert mesh(picture).get_array()[0].tolist() == [50, 110, 70, 40]
+    assert first(QuadMesh, picture).get_array()[0].tolist() == [50, 110, 70, 40]
     assert "Ended earlier than other seeds: 1." in picture.notes
 
 
@@ -117,7 +118,7 @@ def test_overflow_is_grey_and_an_exact_zero_black_and_both_are_counted(tmp_path)
     values[0, 0], values[1, :2], values[2, 3] = -np.inf, np.nan, np.inf
     made = [MeasureValues("mu", np.arange(6), values, "mu", log10=True)]
     picture = draw_seeds("heatmap", tmp_path, made)
-    drawn = mesh(picture)
+    drawn = first(QuadMesh, picture)
     finite = values[np.isfinite(values)]
     assert drawn.get_clim() == (finite.min(), finite.max())
     colours = drawn.to_rgba(drawn.get_array())
@@ -170,11 +171,6 @@ def test_a_history_is_the_distribution_over_the_neurons_of_all_seeds(tmp_path):
         draw("history", read_runs(tmp_path), measure=["balance"], layers=[9])
 
 
-def dots(picture):
-    (axes,) = picture.panels.values()
-    return next(part for part in axes.collections if isinstance(part, PathCollection))
-
-
 def test_a_point_is_a_run_at_its_last_step_where_each_signal_arrives_last(tmp_path):
     expected = []
     for seed in range(3):  # the last one without the metric
@@ -184,9 +180,9 @@ def test_a_point_is_a_run_at_its_last_step_where_each_signal_arrives_last(tmp_pa
         make_run(tmp_path, {"norm": "gat"}, seed, value, measures=[gradients, hidden])
     frame = read_runs(tmp_path)
     picture = draw("scatter", frame, measure=["gradients", "hidden"])
-    np.testing.assert_array_equal(dots(picture).get_offsets(), expected)
-    np.testing.assert_allclose(dots(picture).get_array(), [50, 60, np.nan])
+    np.testing.assert_array_equal(first(PathCollection, picture).get_offsets(), expected)
+    np.testing.assert_allclose(first(PathCollection, picture).get_array(), [50, 60, np.nan])
     against_metric = draw("scatter", frame, measure=["gradients"])
-    found = dots(against_metric).get_offsets().filled(math.nan)
+    found = first(PathCollection, against_metric).get_offsets().filled(math.nan)
     np.testing.assert_allclose(found[:2], [[expected[0][0], 50], [expected[1][0], 60]])
     assert any("Not finite: 1" in note for note in against_metric.notes)
