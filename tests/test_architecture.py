@@ -174,7 +174,7 @@ BUDGETS = {
     "testing": 6_800,
     "sweeps": 8_100,
     "reports": 11_700,
-    "cli": 15_700,
+    "cli": 15_600,
     "the files beside the rooms": 18_400,
 }
 NO_CODE = {

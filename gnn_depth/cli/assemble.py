@@ -52,7 +52,7 @@ class CommandLineInterface:
 
     def __init__(self, command: str, arguments: Arguments) -> None:
         self.arguments = arguments
-        self.known = known = index_of(command, arguments)
+        known = index_of(command, arguments)
         self.checkpoint: checkpoints.Checkpoint | None = None
         asked = arguments.value_of("ckpt_path")
         trains = command == "fit"
@@ -61,7 +61,14 @@ class CommandLineInterface:
         if asked and is_own:
             path = checkpoints.of_own_module(str(asked))
         elif asked:
-            self.checkpoint = checkpoints.find(str(asked), trains, self._asked)
+
+            def of_this_name() -> tuple[Path, dict[str, Any]]:
+                """The folder of the runs of this name, and the resolved config."""
+                found = resolve(arguments, known)
+                name = found["run"]["name"] or self.run_name(found["model"])
+                return Path(found["run"]["root"]) / name, found
+
+            self.checkpoint = checkpoints.find(str(asked), trains, of_this_name)
         if self.checkpoint:
             trust.check_checkpoint(self.checkpoint, arguments, known)
             # The checkpoint's model and data stand in for the defaults.
@@ -113,12 +120,6 @@ class CommandLineInterface:
                 "is too good: give a column with train, val and test (--data.split COLUMN).",
                 "",
             )
-
-    def _asked(self) -> tuple[Path, dict[str, Any]]:
-        """The folder of the runs of this name, and the resolved config."""
-        found = resolve(self.arguments, self.known)
-        name = found["run"]["name"] or self.run_name(found["model"])
-        return Path(found["run"]["root"]) / name, found
 
     def run_name(self, model: dict[str, Any]) -> str:
         """The last config file's name, or the parts (``gat_lipschitz_30``); then what flags change:

@@ -12,16 +12,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import gnn_depth
 from gnn_depth import registry
 from gnn_depth.builder import PartIndex
 from gnn_depth.cli import RUNS
-from gnn_depth.cli.errors import LIBRARIES
+from gnn_depth.cli.errors import LIBRARIES, OURS
 from gnn_depth.part_specs import Option, PartsOf, PartSpec, imported_parts, options_of
 from gnn_depth.ranges import Natural, Positive, Range
 from gnn_depth.runs import digest, write_atomically
 
-PACKAGE = Path(gnn_depth.__file__).parent
 #: The options that only some commands have.
 COMMANDS = {
     "ckpt_path": ("fit", "validate", "test", "predict", "probe"),
@@ -139,11 +137,11 @@ def cached(plugins: Sequence[str], build: Callable[[], Any]) -> Any:
     installed = registry.entry_points(group=registry.ENTRY_POINT_GROUP)  # type: ignore[attr-defined]
     modules = [*plugins, *sorted(entry.module for entry in installed)]
     # An entry for each set of plugins, and where they come from: else projects would share one.
-    key = [sys.prefix, str(PACKAGE), version("torch"), version("lightning")]
+    key = [sys.prefix, str(OURS), version("torch"), version("lightning")]
     for module in modules:
         key += [module, str(registry.origin(_top(module)))]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "gnn_depth" / "catalogue"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(cache, "gnn_depth", "catalogue")
     path = folder / f"catalogue-{digest(json.dumps(key))[:16]}.json"
     # Whatever is wrong with an entry, or if there is none, it is built anew.
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):

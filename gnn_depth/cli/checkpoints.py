@@ -264,8 +264,7 @@ def find(
     if word == AUTO:
         warn(f"--ckpt_path auto: no run with this model, data and seed in {folder}; one starts", "")
         return None
-    use = "a training can go on from" if trains else "can be read"
-    raise UsageError(f"--ckpt_path {word}: there is no checkpoint in {str(folder)!r} that {use}.")
+    raise UsageError(f"--ckpt_path {word}: no checkpoint in {str(folder)!r} can be used here.")
 
 
 def _usable(runs: Iterable[Path], trains: bool) -> Iterator[Checkpoint]:

@@ -34,10 +34,7 @@ def main(*, output: str = "runs/demo") -> int:
     folder = str(new_run_folder(output, ""))
     for name, (text, options) in NETWORKS.items():
         run = ("fit", *options, "--run.root", folder, "--run.name", name)
-        report = _run(text, run, shows=False)
-        for line in report.splitlines():
-            if line.startswith(("test accuracy", "warning", "gradients")):
-                print(line)
+        _run(text, run, ("test accuracy", "warning", "gradients"))
     picture = f"{folder}/gradients.png"
     measure = ("--measure", "gradient_norm_hidden", "--panel", "name")
     _run("What one pass through the deep network shows before any training:", ("probe", *DEEP))
@@ -51,8 +48,8 @@ def main(*, output: str = "runs/demo") -> int:
     return 0
 
 
-def _run(text: str, argv: tuple[str, ...], shows: bool = True) -> str:
-    """Print a text and a command, run the command, and return what it printed."""
+def _run(text: str, argv: tuple[str, ...], shown: tuple[str, ...] = ("",)) -> None:
+    """Print a text and a command, run the command, and show the lines that begin so."""
     from gnn_depth import cli
 
     print(f"\n{text}\n$ gnn-depth {shlex.join(argv)}", flush=True)
@@ -62,6 +59,6 @@ def _run(text: str, argv: tuple[str, ...], shows: bool = True) -> str:
     if code:
         print(errors.getvalue().rstrip(), file=sys.stderr)
         raise SystemExit(code)
-    if shows:
-        print(output.getvalue().rstrip())
-    return output.getvalue()
+    for line in output.getvalue().rstrip().splitlines():
+        if line.startswith(shown):
+            print(line)

@@ -23,6 +23,8 @@ LIBRARIES = tuple(
 )
 #: Exceptions for what was asked for wrongly, by name: importing the classes would take seconds.
 USAGE = {"ConfigError", "DataError", "MisconfigurationException", "ReportError", "TooLargeError"}
+#: Packages that only some commands need, and the extra that installs each.
+EXTRAS = {"optuna": "optuna", "distributed": "cluster"}
 LOST = (
     "stopped: another process of this training has ended, or its connection was lost; the reason "
     "is in its message."
@@ -91,6 +93,9 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
     if owner != "user":
         if names & USAGE or (deepest == "ours" and isinstance(error, ValueError)):
             return UsageError(str(error))
+        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+            command = f"pip install 'gnn-depth[{EXTRAS[error.name]}]'"
+            return UsageError(f"this needs the package {error.name}: {command}.")
         if isinstance(error, OSError):
             # A full disk, a folder that was removed or a connection that was lost.
             place = error.filename or folder

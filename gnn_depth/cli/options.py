@@ -92,7 +92,6 @@ def split_overrides(words: Sequence[str]) -> tuple[list[str], list[str]]:
 def chosen_values(
     flag: str,
     conditions: Sequence[str],
-    axis_called: Callable[[str], str],
     known: Callable[[str], Container[str]],
 ) -> dict[str, list[str]]:
     """The values of each axis in conditions such as ``AXIS=VALUE,VALUE``, or ``AXIS=VALUE`` of a
@@ -102,11 +101,10 @@ def chosen_values(
         word, _, values = condition.partition("=")
         if not values:
             raise UsageError(f"{flag} takes AXIS=VALUE or AXIS=VALUE,VALUE, not {condition!r}.")
-        axis = axis_called(word)
         labels = [values]
-        if values not in known(axis):
+        if values not in known(word):
             labels = values.split(",")
-        chosen.setdefault(axis, []).extend(labels)
+        chosen.setdefault(word, []).extend(labels)
     return chosen
 
 
@@ -120,5 +118,5 @@ def load_runs(folders: Sequence[str], where: Sequence[str] | None) -> "pd.DataFr
     with plain_warnings(ReportWarning):
         frame = read_runs(*folders)
     return choose_runs(
-        frame, chosen_values("--where", where or (), str, lambda axis: known_labels(frame, axis))
+        frame, chosen_values("--where", where or (), lambda axis: known_labels(frame, axis))
     )

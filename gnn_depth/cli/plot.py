@@ -43,8 +43,16 @@ def main(
         layers: In history which layers; at most six by default.
     """
     outputs = [check_output(file, figures.FORMATS) for file in output]
-    own: dict[str, Any] = {"line": line, "panel": panel, "x": x, "published": published}
-    own |= {"metric": metric, "spread": spread, "measure": measure, "layers": layers}
+    own: dict[str, Any] = {
+        "line": line,
+        "panel": panel,
+        "x": x,
+        "published": published,
+        "metric": metric,
+        "spread": spread,
+        "measure": measure,
+        "layers": layers,
+    }
     # Each kind has its own defaults.
     chosen = {name: value for name, value in own.items() if value is not None}
     # Before the runs are read, which takes long.

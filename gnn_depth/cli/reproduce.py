@@ -122,13 +122,13 @@ def _show(item: Item, root: str, subset: list[str]) -> None:
         published = ["--published", item.file]
     folder = new_run_folder(Path(root, "reproduced"), item.name)
     print(f"\n{item.title}\n{item.source}\n")
-    words = [*runs, *_flags(item.table)]
-    call("table", table.main, [*words, *published])
-    call("table", table.main, [*words, *published, "--output", f"{folder}/table.md"])
+    words = [*runs, *_flags(item.table), *published]
+    call("table", table.main, words)
+    call("table", table.main, [*words, "--output", f"{folder}/table.md"])
     call("table", table.main, [*words, "--output", f"{folder}/runs.csv"])
     if item.figure:
-        figure = {"kind": "depth", **item.figure}
-        kind = figure.pop("kind")
+        figure = dict(item.figure)
+        kind = figure.pop("kind", "depth")
         if kind == "depth":
             figure["published"] = published[1:]
         outputs = [f"{folder}/figure{suffix}" for suffix in FORMATS]

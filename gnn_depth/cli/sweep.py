@@ -1,7 +1,7 @@
 """``gnn-depth sweep``: run a grid of configs, each once, or search for the best setting."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -96,13 +96,14 @@ def main(
                 driven.run()
             except PoolError as error:
                 raise RunError(f"stopped: {error}") from error
-    head = "interrupted; the same command continues the sweep" if driven.interrupted else "done"
+    head, code = "done", int(driven.failed > 0)
+    if driven.interrupted:
+        head = "interrupted; the same command continues the sweep"
+        code = exit_code(driven.interrupted)
     print(f"{head}: {plan.state()}\ntable:  gnn-depth table {plan.store.folder}")
     for line in plan.best():
         print(line)
-    if driven.interrupted:
-        return exit_code(driven.interrupted)
-    return int(driven.failed > 0)
+    return code
 
 
 def load_grid(name: str, trusted: bool | None = None) -> Grid:
@@ -111,26 +112,14 @@ def load_grid(name: str, trusted: bool | None = None) -> Grid:
     if trusted:
         trust.refuse_unknown([config])
     try:
-        grid = read_grid(config.data, Path(name).stem)
-        grid = replace(grid, folder=Path(config.name).parent)
+        grid = replace(read_grid(config.data, Path(name).stem), folder=Path(config.name).parent)
         if grid.search is None:
             return grid
-        with extra("optuna"):
-            from gnn_depth.sweeps.search import read_search
+        from gnn_depth.sweeps.search import read_search
+
         return replace(grid, search=read_search(grid.search, grid.axes))
     except GridError as error:
         raise UsageError(f"{config.name}: {error}") from None
-
-
-@contextmanager
-def extra(name: str) -> Iterator[None]:
-    """Name the extra that has a missing package."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"this needs the package {error.name}: pip install 'gnn-depth[{name}]'."
-        ) from error
 
 
 def chosen_part(grid: Grid, subset: Sequence[str] | None, seeds: int | None) -> Grid:
@@ -138,8 +127,7 @@ def chosen_part(grid: Grid, subset: Sequence[str] | None, seeds: int | None) -> 
     chosen = chosen_values(
         "--subset",
         subset or (),
-        lambda word: axis_called(word, grid.axes),
-        lambda axis: [as_written(label) for label in grid.axes[axis]],
+        lambda word: [as_written(label) for label in grid.axes[axis_called(word, grid.axes)]],
     )
     return grid.subset(chosen, seeds)
 
@@ -152,6 +140,6 @@ def open_pool(engine: str, address: str | None, workers: int | None) -> Pool:
         )
     if address is None:
         return LocalPool(workers, PRELOAD)
-    with extra("cluster"):
-        from gnn_depth.sweeps.cluster import DaskPool
+    from gnn_depth.sweeps.cluster import DaskPool
+
     return DaskPool(address, PRELOAD)

@@ -67,7 +67,7 @@ def check_checkpoint(checkpoint: "Checkpoint", arguments: Any, known: PartIndex)
     if arguments.trusted is False:
         return
     own = [source.data for source in arguments.layers]
-    named = {text for _, text in contents(own) if isinstance(text, str)}
+    named = [value for _, value in contents(own)]
     content: dict[str, Any] = {"model": checkpoint.hparams, "data": checkpoint.data}
     if checkpoint.schema is not None:
         # They are built for the data to predict. The schema's other text is not imported.

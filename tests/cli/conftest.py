@@ -107,15 +107,9 @@ def pool_here(monkeypatch):
 
 
 @pytest.fixture
-def config(gnn_depth):
+def config(done):
     """``config(...)``: the resolved config of a fit, as a dict."""
-
-    def resolve(*words: str) -> Any:
-        answer = gnn_depth("fit", *words, "--print_config")
-        assert answer.code == 0, answer.err
-        return answer.config
-
-    return resolve
+    return lambda *words: done("fit", *words, "--print_config").config
 
 
 @pytest.fixture

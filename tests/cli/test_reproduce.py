@@ -10,7 +10,7 @@ from gnn_depth import config_file
 from tests.cli.test_sweep import BASE
 
 GRID = {
-    "base": "base.yaml",
+    "base": "../base.yaml",
     "axes": {"depth": {"model.num_layers": [1, 2]}, "model.norm": ["none", "pair"]},
     "seeds": 2,
 }
@@ -33,20 +33,14 @@ pytestmark = pytest.mark.usefixtures("pool_here")
 
 @pytest.fixture
 def item(tmp_path, monkeypatch):
-    """``item(title=...)``: an item named nobody/depth in the working directory."""
+    """An item named nobody/depth in the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(config_file, "folders", lambda: [Path()])
-    Path("base.yaml").write_text(yaml.safe_dump(BASE))
     folder = Path("configs/reproduce/nobody")
     folder.mkdir(parents=True)
-    Path("configs/grid.yaml").write_text(yaml.safe_dump(GRID | {"base": "../base.yaml"}))
-
-    def write(**changes):
-        content = {key: value for key, value in {**ITEM, **changes}.items() if value is not None}
-        (folder / "depth.yaml").write_text(yaml.safe_dump(content))
-
-    write()
-    return write
+    Path("base.yaml").write_text(yaml.safe_dump(BASE))
+    Path("configs/grid.yaml").write_text(yaml.safe_dump(GRID))
+    (folder / "depth.yaml").write_text(yaml.safe_dump(ITEM))
 
 
 def test_an_item_is_run_shown_beside_the_published_numbers_and_run_only_once(done, item, gnn_depth):
@@ -77,17 +71,10 @@ def test_the_list_has_every_item(item, done):
 def test_absent_data_is_counted_or_left_out(done, item, gnn_depth):
     away = {"data": {"class_path": "UserGraph", "init_args": {"path": "away.npz"}}}
     axes = GRID["axes"] | {"data": {"here": {}, "away": away}}
-    Path("configs/grid.yaml").write_text(
-        yaml.safe_dump(GRID | {"base": "../base.yaml", "axes": axes})
-    )
+    Path("configs/grid.yaml").write_text(yaml.safe_dump(GRID | {"axes": axes}))
     answer = done(*PART, "--available")
     assert "data=away,depth=2,norm=pair: its data is not here" in answer.out
     assert "done: 2 finished" in answer.out
     nothing = gnn_depth(*PART, "data=away", "--available")
     assert (nothing.code, "no runs are left" in nothing.err) == (2, True)
     assert gnn_depth("reproduce", "nobody/depth", "--workers", "1").code == 2
-
-
-def test_the_items_that_come_with_the_package_are_found_from_any_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert "lipschitz/depth" in config_file.shipped("reproduce")

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from shlex import split
 from typing import Any
@@ -58,10 +59,7 @@ def state_of(folder: Path) -> tuple[dict[str, Any], list[dict[str, str]]]:
 
 def assert_same(one, other, where=""):
     """Equal to the last bit; NaN equals itself."""
-
-    def exact(value):
-        return tree_map_only(torch.Tensor, lambda each: repr(each.tolist()), value)
-
+    exact = partial(tree_map_only, torch.Tensor, lambda each: repr(each.tolist()))
     assert exact(one) == exact(other), where
 
 

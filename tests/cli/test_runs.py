@@ -8,28 +8,14 @@ import pytest
 
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.runs import read_result
-from tests.cli.conftest import DEEP, SHORT, SMALL, Answer
+from tests.cli.conftest import DEEP, SHORT, SMALL
 
 TWO = ["--trainer.max_epochs", "2"]
 
 
-@pytest.fixture
-def fit(gnn_depth):
-    """A fit of two epochs; the answer and the run's folder."""
-
-    def run(*words: str) -> tuple[Answer, Path]:
-        before = set(Path("runs").glob("*/*"))
-        answer = gnn_depth("fit", *SHORT, *TWO, *words)
-        folders = set(Path("runs").glob("*/*")) - before
-        assert len(folders) == 1, answer.err
-        return answer, folders.pop()
-
-    return run
-
-
-def test_a_fit_ends_with_its_answer_and_writes_only_below_its_folder(fit, caplog):
-    answer, folder = fit()
-    assert answer.code == 0, answer.err
+def test_a_fit_ends_with_its_answer_and_writes_only_below_its_folder(done, caplog):
+    answer = done("fit", *SHORT, *TWO)
+    (folder,) = Path("runs").glob("*/*")
     assert re.match(r"test accuracy \d+\.\d% at the best validation epoch, [12] of 2\n", answer.out)
     assert re.search(r"validation accuracy +0\.\d{4}", answer.out)
     assert f"run folder: {folder}" in answer.out
@@ -40,9 +26,11 @@ def test_a_fit_ends_with_its_answer_and_writes_only_below_its_folder(fit, caplog
     assert [path.name for path in Path().iterdir()] == ["runs"]
 
 
-def test_the_config_in_the_folder_repeats_the_run(done, fit, gnn_depth):
-    printed = gnn_depth("fit", *SHORT, *TWO, *DEEP, "--print_config").out
-    _, first = fit(*DEEP)
+def test_the_config_in_the_folder_repeats_the_run(done):
+    words = ["fit", *SHORT, *TWO, *DEEP]
+    printed = done(*words, "--print_config").out
+    done(*words)
+    (first,) = Path("runs").glob("*/*")
     assert (first / "config.yaml").read_text() == printed
     curves = []
     for name, seed in (("again", []), ("other", ["--seed_everything", "1"])):

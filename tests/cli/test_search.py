@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from gnn_depth.cli.config import read_arguments
 from gnn_depth.cli.grid_runs import Resolver
@@ -104,9 +103,7 @@ def test_a_search_needs_its_extra_and_to_be_alone(refused, grid, monkeypatch):  
         assert "another process" in refused("sweep", name, "--root", "elsewhere")
 
 
-def test_a_metric_of_which_less_is_better_is_searched_for_the_least(grid):  # noqa: F811
-    base = yaml.safe_load(Path("base.yaml").read_text())
-    words = ["--config", json.dumps(base), "--model.best_metric", "loss"]
+def test_a_metric_of_which_less_is_better_is_searched_for_the_least():
     resolver = Resolver([])
-    _, task = resolver.check(resolver.resolve(read_arguments(words)))
+    _, task = resolver.check(resolver.resolve(read_arguments(["--model.best_metric=loss"])))
     assert (task.best, task.lower_is_better) == ("loss", True)

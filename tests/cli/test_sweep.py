@@ -98,7 +98,7 @@ def test_what_a_grid_varies_is_not_overridden(refused, grid, content, words, sai
     assert said in message
 
 
-def test_of_options_and_sections_that_set_the_same_the_later_one_wins(refused, gnn_depth, grid):
+def test_of_options_and_sections_that_set_the_same_the_later_one_wins(refused, grid):
     axes = {"depth": {"model.num_layers": [2, 3], "model.norm": ["batch", "layer"]}}
     late = {"model": {"norm": {"name": "pair", "scale": 3}}}
     name = grid(axes=axes, rules=[{"when": {"depth": [3, 2]}, "set": late}])
@@ -154,12 +154,11 @@ def test_a_subset_adds_up_and_takes_labels_with_commas(grid, words, labels):
     assert list(chosen.axes["m"]) == labels
 
 
-def test_a_damaged_result_is_a_warning_and_one_of_another_version_refused(refused, gnn_depth, grid):
+def test_a_damaged_result_is_a_warning_and_one_of_another_version_refused(refused, done, grid):
     path = Path("runs/grid/all/seed_0-a/result.json")
     path.parent.mkdir(parents=True)
     path.write_text('{"for')
-    answer = gnn_depth("sweep", grid(), "--dry-run")
-    assert answer.code == 0
+    answer = done("sweep", grid(), "--dry-run")
     assert answer.err.startswith(f"warning: {path} is truncated or damaged")
     result = {
         "format": 1,

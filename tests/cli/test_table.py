@@ -28,12 +28,7 @@ def runs(tmp_path, monkeypatch):
 @pytest.fixture
 def said(done):
     """``said("made", ...)``: what the command prints."""
-
-    def call(*words):
-        answer = done("table", *words)
-        return answer.out
-
-    return call
+    return lambda *words: done("table", *words).out
 
 
 def fields(text):

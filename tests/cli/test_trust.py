@@ -110,7 +110,7 @@ GRIDS = {
     "axis": "axes: {model.norm: [none, evil.Mark]}\n",
     "label": "axes: {method: {a: {}, b: {trainer: {callbacks: {class_path: evil.Mark}}}}}\n",
     "plugins": "axes: {method: {a: {}, b: {plugins: evil.py}}}\n",
-    "config in place of a file": "base: '{plugins: evil.py}'\naxes: {model.num_layers: [2, 3]}\n",
+    "configs in place of files": "base: ['{plugins: evil.py}', '{model: {}}']\naxes: {model.num_layers: [2, 3]}\n",
     "base": "base: base.yaml\naxes: {model.num_layers: [2, 3]}\n",
 }
 
@@ -119,9 +119,7 @@ GRIDS = {
     ("command", "text"),
     [("reproduce", GRIDS["axis"]), *(("sweep", text) for text in GRIDS.values())],
 )
-def test_a_grid_is_a_config_too_and_reproduce_trusts_no_other(
-    refused, mark, command, text, monkeypatch
-):
+def test_a_grid_is_a_config_too_and_reproduce_trusts_no_other(refused, mark, command, text):
     Path("parts").mkdir()
     Path("parts/base.yaml").write_text("seed_everything: 1\nmodel: {norm: evil.Mark}\n")
     Path("parts/grid.yaml").write_text(text)
@@ -135,21 +133,13 @@ def test_a_grid_is_a_config_too_and_reproduce_trusts_no_other(
     assert not mark.exists()
 
 
-@pytest.fixture
-def checkpoint(done, mark):
-    """A checkpoint whose optimizer is a class of the module `evil`."""
+def test_a_checkpoint_imports_nothing_that_is_not_known_or_named(refused, done, gnn_depth, mark):
     done("fit", *SHORT, "--trainer.max_epochs", "1")
     (best,) = Path("runs").glob("*/*/checkpoints/best.ckpt")
     content = torch.load(best, weights_only=True)
     content["hyper_parameters"]["optimizer"] = {"class_path": "evil.Mark", "init_args": {}}
     torch.save(content, "else.ckpt")
-    return Path("else.ckpt")
-
-
-def test_a_checkpoint_imports_nothing_that_is_not_known_or_named(
-    refused, gnn_depth, checkpoint, mark
-):
-    words = ["test", "--ckpt_path", str(checkpoint), *SHORT[-6:-2]]
+    words = ["test", "--ckpt_path", "else.ckpt", *SHORT[-6:-2]]
     assert "else.ckpt:1: model.optimizer.class_path: 'evil.Mark' is neither" in refused(*words)
     assert not mark.exists()
     assert (
