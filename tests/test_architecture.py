@@ -171,7 +171,7 @@ BUDGETS = {
     "data": 25_400,
     "training": 28_400,
     "diagnostics": 32_800,
-    "testing": 6_800,
+    "testing": 6_700,
     "sweeps": 8_100,
     "reports": 11_700,
     "cli": 15_600,
