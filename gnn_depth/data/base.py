@@ -22,8 +22,8 @@ from gnn_depth.data.batch import NodeBatch as NodeBatch  # others import it from
 from gnn_depth.data.checks import (
     SPLITS,
     DataError,
+    check_batch,
     check_finite,
-    check_nodes,
     class_counts,
     class_notes,
     num_outputs_of,
@@ -272,12 +272,8 @@ class NodeDataModule(GraphDataModule):
                     batch, self.kept, notes = transformed(
                         batch, self._transforms, self.labelled, self.seed
                     )
-        rows = None
-        if batch.per_graph:
-            rows = batch.graph.num_graphs
         with self.naming_origin():
-            trained = self.adopted is not None
-            check_nodes(batch.x, batch.y, batch.graph.num_nodes, batch.masks, rows, trained)
+            check_batch(batch, trained=self.adopted is not None)
         self._notes = [*self.remarks(batch), *notes]
         for note in self._notes:
             rank_zero_only(log.warning)(note)

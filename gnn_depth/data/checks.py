@@ -6,6 +6,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from gnn_depth.data.batch import NodeBatch
 from gnn_depth.registry import first_of, unknown
 
 SPLITS = ("train", "val", "test")
@@ -39,24 +40,17 @@ def match_choice(option: str, value: str, choices: Iterable[str]) -> str:
     return by_lower[value.lower()]
 
 
-def check_nodes(
-    x: Tensor,
-    y: Tensor,
-    num_nodes: int,
-    masks: tuple[Tensor, Tensor, Tensor],
-    num_targets: int | None = None,
-    trained: bool = False,
-) -> None:
+def check_batch(batch: NodeBatch, trained: bool = False) -> None:
     """Check for faults that would not stop training but give wrong numbers.
 
     One node, isolated nodes and no edges at all are legal.
-    :class:`~gnn_depth.graph.Graph` checks the edges. The rows of targets and masks are
-    ``num_targets``, by default one for each node. For a model that is ``trained``, classes and
+    :class:`~gnn_depth.graph.Graph` checks the edges. For a model that is ``trained``, classes and
     training nodes may be absent.
 
     Raises:
         DataError: There is a fault; the message names the first faulty index.
     """
+    x, y, masks, num_nodes = batch.x, batch.y, batch.masks, batch.graph.num_nodes
     if num_nodes == 0:
         raise DataError("the graph has no nodes.")
     if x.dim() != 2 or not x.is_floating_point():
@@ -69,7 +63,7 @@ def check_nodes(
         )
     if len(x) != num_nodes:
         raise DataError(f"x has {len(x)} rows, but the graph has {num_nodes} nodes.")
-    rows = num_nodes if num_targets is None else num_targets
+    rows = batch.graph.num_graphs if batch.per_graph else num_nodes
     has_known_type = y.dtype in (torch.long, torch.bool) or y.is_floating_point()
     if len(y) != rows or y.dim() > 2 or not has_known_type:
         raise DataError(

@@ -4,7 +4,6 @@ import codecs
 import io
 import pickle
 from collections import defaultdict
-from itertools import chain
 from math import inf
 from typing import Any
 
@@ -120,12 +119,9 @@ class Planetoid(NodeDataModule):
 
     def _edges(self, nodes: int) -> Tensor:
         """Both directions of each edge once, without self-loops."""
-        neighbours: dict[int, list[int]] = self._unpickle("graph")
-        counts = [len(targets) for targets in neighbours.values()]
-        source = np.repeat(np.fromiter(neighbours.keys(), np.int64), counts)
-        target = np.fromiter(chain.from_iterable(neighbours.values()), np.int64, sum(counts))
-        edge_index = torch.from_numpy(np.stack([source, target]))
-        return coalesce(edge_index[:, source != target], num_nodes=nodes)
+        neighbours = self._unpickle("graph").items()
+        edges = torch.tensor([(node, other) for node, others in neighbours for other in others]).T
+        return coalesce(edges[:, edges[0] != edges[1]], num_nodes=nodes)
 
     def _unpickle(self, part: str) -> Any:
         return unpickle(self._content(part))

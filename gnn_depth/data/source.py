@@ -239,11 +239,10 @@ class CheckedGraphs(NodeDataModule):
     def _read_targets(self, union: UnionGraph, raw: RawGraphs) -> Targets:
         """The targets, or stand-ins for those that are not read."""
         trained, y = self.adopted, union.arrays["y"]
-        if trained is None:
-            return read_targets(y, raw.notes, raw.target_names)
-        if not self.reads_targets:
+        if trained is not None and not self.reads_targets:
             return Targets(y, torch.zeros(len(y), dtype=torch.bool), list(trained.outputs))
-        return conform_targets(read_targets(y, raw.notes, raw.target_names), trained)
+        found = read_targets(y, raw.notes, raw.target_names)
+        return found if trained is None else conform_targets(found, trained)
 
     def _masks(self, union: UnionGraph, raw: RawGraphs, labelled: Tensor) -> Sequence[Tensor]:
         """The rows to train, validate and test on."""
@@ -302,26 +301,22 @@ class CheckedGraphs(NodeDataModule):
         """The edges with their weights and features, and the columns of these."""
         trained, edges = self.adopted, union.arrays["edge_index"]
         weight, attr = union.arrays.get("edge_weight"), union.arrays.get("edge_attr")
-        columns, rows = raw.edge_columns, torch.ones(edges.shape[1], dtype=torch.bool)
+        columns, width, count = raw.edge_columns, 0, edges.shape[1]
+        rows: Tensor | None = torch.ones(count, dtype=torch.bool)
         if trained is not None:
             if (weight is None) != (trained.edge_weight is None):
                 raise DataError(
                     "the model and this graph differ: one has edge_weight, the other has none."
                 )
-            columns, width = trained.edge_columns, trained.num_edge_features
-            if attr is None:
-                attr = torch.empty(len(rows), 0)
-            attr, _ = read_features(
-                "edge_attr", attr, columns, None, raw.notes, width=width, unknown=self.on_unknown
-            )
-            if not width:
-                attr = None
-        elif attr is not None:
+            columns, rows, width = trained.edge_columns, None, trained.num_edge_features
+            if attr is None and width:
+                attr = torch.empty(count, 0)  # refused, as the model needs some
+        if attr is not None:
             attr, columns = read_features(
-                "edge_attr", attr, columns, rows, raw.notes, standardize=bool(columns)
+                "edge_attr", attr, columns, rows, raw.notes, bool(columns), width, self.on_unknown
             )
         if weight is not None:
-            weight = weight.float().reshape(len(rows), -1).squeeze(1)
+            weight = weight.float().reshape(count, -1).squeeze(1)
         of_edges: dict[str, Any] = {"edge_weight": weight, "edge_attr": attr}
         return Graph(edges, union.num_nodes, union.node_to_graph, **of_edges), columns
 

@@ -114,11 +114,14 @@ class SyntheticCitation(NodeDataModule):
         draws = Draws(self.seed, "words")
         x = torch.zeros(self.num_nodes, self.vocabulary)
         common, topical = _zipf(self.vocabulary), _zipf(self.vocabulary // self.classes)
-        node = torch.arange(self.num_nodes)
+        node, community = torch.arange(self.num_nodes), communities.community
         # Word by word, so that memory does not grow with their number.
         for _ in range(WORDS):
             rank = draws.weighted(topical, self.num_nodes)
-            word = rank * self.classes + communities.topics(draws)
+            # Its topic is its class, or in borderland mostly another one.
+            own = draws.uniform(self.num_nodes) < communities.own_words[community]
+            topic = np.where(own, communities.y, communities.other_topic[community])
+            word = rank * self.classes + topic
             general = draws.uniform(self.num_nodes) >= TOPICALITY
             word[general] = draws.weighted(common, self.num_nodes)[general]
             x[node, torch.from_numpy(word)] = 1
@@ -164,11 +167,6 @@ class _Communities:
         steps = 1 + draws.integers(max(1, num_classes - 1), len(begin))
         self.other_topic = (y[begin] + steps) % num_classes
 
-    def topics(self, draws: Draws) -> np.ndarray:
-        """The topic of one word for each node: its class, or in borderland mostly another one."""
-        own = draws.uniform(len(self.y)) < self.own_words[self.community]
-        return np.where(own, self.y, self.other_topic[self.community])
-
     def edges(self, draws: Draws, count: int, homophily: float) -> np.ndarray:
         """Distinct pairs of nodes, ``round(homophily * count)`` of them within a class, shape (2,
         count)."""
@@ -183,38 +181,31 @@ class _Communities:
 
     def _pairs(self, within: bool, draws: Draws, source: np.ndarray, count: int) -> np.ndarray:
         """``count`` distinct pairs within classes or across, as smaller node x nodes + larger node;
-        each ``source`` starts one if possible."""
+        each ``source`` starts one if possible, and ends are drawn by weight."""
         known = np.empty(0, np.int64)
         # Repeated pairs and loops are drawn anew; the graph is not dense, so rounds are few.
         while len(known) < count:
             lacking = max(0, count - len(known) - len(source))
-            more = self._at(draws.integers(int(self.ends[-1]), lacking))
-            source = np.concatenate([source, more])
-            target = self._targets(within, draws, source)
+            source = np.concatenate([source, self.node[draws.weighted(self.ends, lacking)]])
+            y, community = self.y[source], self.community[source]
+            first, size = self.class_first[y], self.class_size[y]
+            if within:  # of the same community, or of the same class
+                near = draws.uniform(len(source)) < LOCALITY
+                first = np.where(near, self.first[community], first)
+                size = np.where(near, self.size[community], size)
+                at = first + draws.integers(size, len(source))
+            else:
+                # The interval of the own class is cut out of the line, and what lies behind it
+                # moves up.
+                at = draws.integers(self.ends[-1] - size, len(source))
+                at += np.where(at >= first, size, 0)
+            target = self.node[np.searchsorted(self.ends, at, side="right")]
             low, high = np.minimum(source, target), np.maximum(source, target)
             # Equivalent to np.unique, which is far slower because recent NumPy hashes integers.
             known = np.sort(np.concatenate([known, (low * len(self.y) + high)[low != high]]))
             known = known[np.diff(known, prepend=-1) > 0]
             source = source[:0]
         return known
-
-    def _targets(self, within: bool, draws: Draws, source: np.ndarray) -> np.ndarray:
-        """For each source a node of the same community or class, or of another class, drawn by
-        weight."""
-        y, community = self.y[source], self.community[source]
-        first, size = self.class_first[y], self.class_size[y]
-        if within:
-            near = draws.uniform(len(source)) < LOCALITY
-            first = np.where(near, self.first[community], first)
-            size = np.where(near, self.size[community], size)
-            return self._at(first + draws.integers(size, len(source)))
-        # The interval of the own class is cut out of the line, and what lies behind it moves up.
-        at = draws.integers(self.ends[-1] - size, len(source))
-        return self._at(at + np.where(at >= first, size, 0))
-
-    def _at(self, weight: np.ndarray) -> np.ndarray:
-        """The nodes at these positions of the cumulative weights."""
-        return self.node[np.searchsorted(self.ends, weight, side="right")]
 
 
 def count_pairs(num_nodes: int, num_classes: int) -> tuple[int, int]:

@@ -90,9 +90,13 @@ class Tables(CheckedGraphs):
         self.directed = directed
 
     def raw(self) -> RawGraphs:
-        trained, notes = self.adopted, []
-        if trained is None:
-            nodes, edges = read_table(self.nodes), read_table(self.edges)
+        schema, notes = self.adopted, []
+        if schema is not None and not schema.named:
+            raise DataError("the model was trained on arrays without names: give it a Data.")
+        columns = (*schema.columns, *schema.edge_columns) if schema else ()
+        texts = [column.name for column in columns if column.values]
+        nodes, edges = read_table(self.nodes, texts), read_table(self.edges, texts)
+        if schema is None:
             schema = self.proposed(nodes, edges)
             read = {*schema.ends, self.edge_weight, *self.edge_features}
             unread = ", ".join(name for name in edges if name not in read)
@@ -101,13 +105,6 @@ class Tables(CheckedGraphs):
                     f"columns of the edges that are not read: {unread} (edge_weight or "
                     "edge_features reads them)."
                 )
-        else:
-            if not trained.named:
-                raise DataError("the model was trained on arrays without names: give it a Data.")
-            columns = (*trained.columns, *trained.edge_columns)
-            texts = [column.name for column in columns if column.values]
-            nodes, edges = read_table(self.nodes, texts), read_table(self.edges, texts)
-            schema = trained
         roles = {name: getattr(schema, name) for name in ROLES}
         # The next table may name its label otherwise.
         if self.label or self.targets:

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from gnn_depth.data import MissingFeatures
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import (
+    MASKS,
     DataError,
+    check_batch,
     check_finite,
-    check_nodes,
     class_notes,
     num_outputs_of,
 )
@@ -29,6 +30,14 @@ def parts(**changes) -> dict:
     return {"x": torch.ones(NODES, 2), "y": index % 3, "num_nodes": NODES, "masks": masks} | changes
 
 
+def made(x, y, num_nodes, masks) -> NodeBatch:
+    # Not by the constructor: the tests check the types of its arguments.
+    batch = object.__new__(NodeBatch)
+    graph = Graph(NO_EDGES["edge_index"], num_nodes)
+    vars(batch).update(zip(MASKS, masks, strict=True), x=x, y=y, graph=graph, per_graph=False)
+    return batch
+
+
 def mask(*nodes: int) -> torch.Tensor:
     return torch.zeros(NODES, dtype=torch.bool).index_fill(
         0, torch.tensor(nodes, dtype=torch.long), True
@@ -37,12 +46,12 @@ def mask(*nodes: int) -> torch.Tensor:
 
 def refused(data: dict, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        check_nodes(**data)
+        check_batch(made(**data))
 
 
 @given(st.integers(1, NODES - 1), st.sampled_from([NAN, float("inf")]), st.integers(4, 2**62))
 def test_features_and_classes_are_refused_at_the_first_fault(node, value, large):
-    check_nodes(**parts())
+    check_batch(made(**parts()))
     for column in (0, 1):
         data = parts()
         data["x"][node:, column] = value
@@ -74,8 +83,8 @@ def test_shapes_and_masks_that_do_not_fit_are_refused(fault, words):
 
 def test_one_node_no_edges_and_no_test_set_are_legal():
     yes = torch.ones(1, dtype=torch.bool)
-    check_nodes(torch.zeros(1, 3), torch.zeros(1), 1, (yes, ~yes, ~yes))
-    check_nodes(**parts(masks=(mask(0), mask(), mask())))
+    check_batch(made(torch.zeros(1, 3), torch.zeros(1), 1, (yes, ~yes, ~yes)))
+    check_batch(made(**parts(masks=(mask(0), mask(), mask()))))
 
 
 def test_a_single_value_is_refused_to_train_on_and_one_among_several_is_not():
@@ -85,7 +94,7 @@ def test_a_single_value_is_refused_to_train_on_and_one_among_several_is_not():
     several = torch.stack([torch.full((4,), 2.5), torch.arange(4.0)], 1)
     assert GraphSource({"x": torch.rand(4, 2), "y": several, **NO_EDGES}).batch.y.shape == (4, 2)
     for one in (torch.zeros(NODES), torch.full((NODES,), 2)):
-        check_nodes(**parts(y=one), trained=True)
+        check_batch(made(**parts(y=one)), trained=True)
 
 
 def test_the_task_follows_from_the_targets_and_numbers_may_be_missing_outside_the_masks():
@@ -112,7 +121,7 @@ class Given(NodeDataModule):
 
     def load(self) -> NodeBatch:
         self.reads += 1
-        graph = Graph(torch.empty(2, 0, dtype=torch.long), NODES)
+        graph = Graph(NO_EDGES["edge_index"], NODES)
         return NodeBatch(self.parts["x"], self.parts["y"], graph, *self.parts["masks"])
 
 
