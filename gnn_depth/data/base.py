@@ -139,7 +139,15 @@ class GraphDataModule(L.LightningDataModule, ABC):
         Raises:
             DataError: The model cannot use this data.
         """
-        schema.check_like(self.schema)
+        own = self.schema
+        # In this order: with another shape of x nothing else needs to be compared.
+        for name in ("num_features", "num_edge_features", "task", "per_graph", "outputs"):
+            trained, here = getattr(schema, name), getattr(own, name)
+            if trained != here:
+                raise DataError(
+                    f"the model was trained on data with {name} {trained}, and this data has "
+                    f"{here}."
+                )
         return self
 
     def with_all_rows_as_test(self) -> "GraphDataModule":
@@ -307,10 +315,15 @@ class NodeDataModule(GraphDataModule):
 
     @property
     def num_classes(self) -> int:
+        # New data need not have all classes of the model.
+        if self.adopted is not None:
+            return len(self.adopted.outputs)
         return num_outputs_of(self.loaded.y)
 
     @property
     def task(self) -> str:
+        if self.adopted is not None:
+            return self.adopted.task
         return task_of(self.loaded.y)
 
     @property

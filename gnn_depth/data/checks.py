@@ -175,37 +175,26 @@ def _check_targets(y: Tensor, used: Tensor, trained: bool) -> None:
     if y.is_floating_point():
         # NaN is how a target is said to be missing: a used row must have one that is finite.
         rows = y.view(len(y), -1)
-        row = _first((rows.isinf().any(1) | rows.isnan().all(1)) & used)
-        if row is not None:
-            raise DataError(
-                f"y[{row}] is {y[row].tolist()}: targets must be finite, or be left out of the "
-                "masks."
-            )
-        return
-    if y.dim() == 2:
-        row = _first(((y < 0) | (y > 1)).any(1))
-        if row is not None:
-            raise DataError(
-                f"y[{row}] is {y[row].tolist()}: in two dimensions y has labels of 0 and 1, or "
-                "floats."
-            )
-        return
-    node = _first(y < 0)
-    if node is not None:
-        raise DataError(
-            f"y[{node}] is {int(y[node])}: classes are 0, 1, 2, ... "
-            "Give a node without a class any class, and leave it out of the masks."
+        fault = (rows.isinf().any(1) | rows.isnan().all(1)) & used
+        remedy = "targets must be finite, or be left out of the masks."
+    elif y.dim() == 2:
+        fault = ((y < 0) | (y > 1)).any(1)
+        remedy = "in two dimensions y has labels of 0 and 1, or floats."
+    else:
+        fault = y < 0
+        remedy = (
+            "classes are 0, 1, 2, ... Give a node without a class any class, and leave it out of "
+            "the masks."
         )
-    if trained:  # the classes of a model need not all occur in new data
-        return
-    found = torch.unique(y)
-    missing = _first(found != torch.arange(len(found)))
-    if missing is not None:
-        node = _first(y > missing)
-        raise DataError(
-            f"y[{node}] is {int(y[node])}, but no node has class {missing}: classes must be 0, 1, "
-            "2, ..."
-        )
+        found = torch.unique(y)
+        missing = _first(found != torch.arange(len(found)))
+        # The classes of a model need not all occur in new data.
+        if missing is not None and not fault.any() and not trained:
+            fault = y > missing
+            remedy = f"classes must be 0, 1, 2, ..., but no node has class {missing}."
+    row = _first(fault)
+    if row is not None:
+        raise DataError(f"y[{row}] is {y[row].tolist()}: {remedy}")
 
 
 def _first(fault: Tensor) -> int | None:

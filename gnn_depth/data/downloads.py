@@ -61,14 +61,12 @@ def read_verified(path: Path, url: str) -> bytes:
     try:
         # Without the lock first: a folder of data may be read-only.
         content = _read_local(path, url)
-        if content is not None:
-            return content
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.parent / ".lock"):
-            content = _read_local(path, url)  # another process may have downloaded it meanwhile
-            if content is not None:
-                return content
-            return _download(path, url)
+        if content is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(path.parent / ".lock"):
+                # Another process may have downloaded it meanwhile.
+                content = _read_local(path, url) or _download(path, url)
+        return content
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
         raise DataError(

@@ -79,8 +79,8 @@ class Planetoid(NodeDataModule):
 
     def load(self) -> NodeBatch:
         # The first rows of allx are those of x, the training nodes.
-        x, allx, tx = (self._unpickle(part).toarray() for part in ("x", "allx", "tx"))
-        ally, ty = self._unpickle("ally"), self._unpickle("ty")
+        x, allx, tx = (self._content(part).toarray() for part in ("x", "allx", "tx"))
+        ally, ty = self._content("ally"), self._content("ty")
         # Test nodes come last, in the order of test.index. CiteSeer's list lacks 15 nodes whose
         # features and class are unknown: they get zeros, hence class 0, and are in no mask of the
         # public split.
@@ -119,16 +119,15 @@ class Planetoid(NodeDataModule):
 
     def _edges(self, nodes: int) -> Tensor:
         """Both directions of each edge once, without self-loops."""
-        neighbours = self._unpickle("graph").items()
+        neighbours = self._content("graph").items()
         edges = torch.tensor([(node, other) for node, others in neighbours for other in others]).T
         return coalesce(edges[:, edges[0] != edges[1]], num_nodes=nodes)
 
-    def _unpickle(self, part: str) -> Any:
-        return unpickle(self._content(part))
-
-    def _content(self, part: str) -> bytes:
+    def _content(self, part: str) -> Any:
         file_name = f"ind.{self.name.lower()}.{part}"
-        return read_verified(self.root / self.name / "raw" / file_name, f"{URL}/{file_name}")
+        path = self.root / self.name / "raw" / file_name
+        content = read_verified(path, f"{URL}/{file_name}")
+        return content if part == "test.index" else unpickle(content)
 
 
 def unpickle(content: bytes) -> Any:

@@ -197,24 +197,6 @@ class Schema:
         """True if the columns are known by name, not by position."""
         return self.id is not None
 
-    def check_like(self, other: "Schema") -> None:
-        """Refuse data of another shape, or with other classes, than a model was trained on.
-
-        Args:
-            other: The schema of the data.
-
-        Raises:
-            DataError: They differ; the message has both.
-        """
-        # In this order: with another shape of x nothing else needs to be compared.
-        for name in ("num_features", "num_edge_features", "task", "per_graph", "outputs"):
-            trained, here = getattr(self, name), getattr(other, name)
-            if trained != here:
-                raise DataError(
-                    f"the model was trained on data with {name} {trained}, and this data has "
-                    f"{here}."
-                )
-
     def as_dict(self) -> dict[str, Any]:
         """The schema as plain values."""
         return asdict(self)

@@ -43,18 +43,13 @@ class RawGraphs:
     Attributes:
         graphs: The arrays of each graph, by the names of PyTorch Geometric.
         node_ids: Names of the nodes, integers or text; None if they have none.
-        columns: The columns that x is made of; empty if it has no names.
-        edge_columns: The columns that edge_attr is made of; empty if it has no names.
-        target_names: Names of numbers to predict.
-        of_schema: Further parts of the schema, by the names of its fields.
+        of_schema: What is known of the schema, by the names of its fields: the ``columns`` and
+            ``edge_columns`` that x and edge_attr are made of, the ``label``, and so on.
         notes: What was decided where the data left a choice, one sentence each.
     """
 
     graphs: Sequence[Arrays]
     node_ids: np.ndarray | None = None
-    columns: Sequence[Column] = ()
-    edge_columns: Sequence[Column] = ()
-    target_names: Sequence[str] = ()
     of_schema: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -165,19 +160,6 @@ class CheckedGraphs(NodeDataModule):
         return other
 
     @property
-    def num_classes(self) -> int:
-        # New data need not have all classes of the model.
-        if self.adopted is not None:
-            return len(self.adopted.outputs)
-        return super().num_classes
-
-    @property
-    def task(self) -> str:
-        if self.adopted is not None:
-            return self.adopted.task
-        return super().task
-
-    @property
     def class_names(self) -> list[str]:
         _ = self.loaded
         return self._targets.names or super().class_names
@@ -241,7 +223,7 @@ class CheckedGraphs(NodeDataModule):
         trained, y = self.adopted, union.arrays["y"]
         if trained is not None and not self.reads_targets:
             return Targets(y, torch.zeros(len(y), dtype=torch.bool), list(trained.outputs))
-        found = read_targets(y, raw.notes, raw.target_names)
+        found = read_targets(y, raw.notes, raw.of_schema.get("label", ()))
         return found if trained is None else conform_targets(found, trained)
 
     def _masks(self, union: UnionGraph, raw: RawGraphs, labelled: Tensor) -> Sequence[Tensor]:
@@ -286,22 +268,23 @@ class CheckedGraphs(NodeDataModule):
             x = torch.ones(union.num_nodes, 1)
             if trained is None:
                 return x, ()
+        columns, width = raw.of_schema.get("columns", ()), None
+        rows: Tensor | None = train
         if trained is not None:
-            width: Any = trained.num_features
-            if self._transforms:  # they may still change the number of features
-                width = None
-            return read_features(
-                "x", x, trained.columns, None, raw.notes, width=width, unknown=self.on_unknown
-            )
-        if union.per_graph and union.node_to_graph is not None:
-            train = train[union.node_to_graph]  # the nodes of the training graphs
-        return read_features("x", x, raw.columns, train, raw.notes, self.standardize)
+            columns, rows = trained.columns, None
+            if not self._transforms:  # which may still change the number of features
+                width = trained.num_features
+        elif union.per_graph and union.node_to_graph is not None:
+            rows = train[union.node_to_graph]  # the nodes of the training graphs
+        return read_features(
+            "x", x, columns, rows, raw.notes, self.standardize, width, self.on_unknown
+        )
 
     def _edges(self, union: UnionGraph, raw: RawGraphs) -> tuple[Graph, Sequence[Column]]:
         """The edges with their weights and features, and the columns of these."""
         trained, edges = self.adopted, union.arrays["edge_index"]
         weight, attr = union.arrays.get("edge_weight"), union.arrays.get("edge_attr")
-        columns, width, count = raw.edge_columns, 0, edges.shape[1]
+        columns, width, count = raw.of_schema.get("edge_columns", ()), 0, edges.shape[1]
         rows: Tensor | None = torch.ones(count, dtype=torch.bool)
         if trained is not None:
             if (weight is None) != (trained.edge_weight is None):

@@ -16,7 +16,8 @@ from gnn_depth.registry import register
 
 Missing: TypeAlias = Literal["error", "median"]
 MOST_CATEGORIES = 50  # of a column of text
-ROLES = ("id", "ends", "label", "edge_weight", "directed")  # fields of the schema
+#: Fields of the schema that tables decide.
+OF_TABLES = ("columns", "id", "ends", "label", "edge_weight", "edge_columns", "directed")
 
 
 @register("data", "Tables")
@@ -105,16 +106,15 @@ class Tables(CheckedGraphs):
                     f"columns of the edges that are not read: {unread} (edge_weight or "
                     "edge_features reads them)."
                 )
-        roles = {name: getattr(schema, name) for name in ROLES}
+        of_schema = {name: getattr(schema, name) for name in OF_TABLES}
         # The next table may name its label otherwise.
         if self.label or self.targets:
-            roles["label"] = tuple(self.targets) or (self.label,)
+            of_schema["label"] = tuple(self.targets) or (self.label,)
         targets: dict[str, Any] = {}
         if self.reads_targets:
-            targets = self._targets_in(nodes, roles["label"])
+            targets = self._targets_in(nodes, of_schema["label"])
         ids, graph = read_graph(nodes, edges, schema.as_dict(), self.on_unknown)
-        of_columns = schema.columns, schema.edge_columns, self.targets
-        return RawGraphs([graph | targets], ids.to_numpy(), *of_columns, roles, notes)
+        return RawGraphs([graph | targets], ids.to_numpy(), of_schema, notes)
 
     def proposed(self, nodes: pd.DataFrame, edges: pd.DataFrame) -> Schema:
         """The roles and types of the columns to train on.
@@ -129,19 +129,17 @@ class Tables(CheckedGraphs):
         if names is None:  # all columns without another role
             others = {nodes.columns[0], self.label, *self.targets, self.split_column}
             names = [name for name in nodes if name not in others]
-        columns = tuple(self._column(take(nodes, name)) for name in names)
-        of_edges = tuple(self._column(take(edges, name)) for name in self.edge_features)
         for name in self.dates:
             take({**nodes, **edges}, name)
         unknown = 0, "", ()  # until the whole graph is read
         return Schema(
             *unknown,
-            columns=columns,
+            columns=tuple(self._column(take(nodes, name)) for name in names),
             id=nodes.columns[0],
             ends=tuple(edges.columns[:2]),
             directed=self.directed,
             edge_weight=self.edge_weight,
-            edge_columns=of_edges,
+            edge_columns=tuple(self._column(take(edges, name)) for name in self.edge_features),
         )
 
     def _column(self, values: pd.Series) -> Column:

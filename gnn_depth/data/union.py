@@ -174,7 +174,16 @@ def union_of(
         each.append(_checked(f"graph {number}", given, edge_features, per_graph))
         unread |= given.keys() - {*READ, "node_ids", NUMBER, LABELLED}
         # A part that some lack would shift the rows of all that follow.
-        _check_same_parts(each[0], each[-1], number)
+        for key in {**each[0], **each[-1]}:
+            first, other = each[0].get(key), each[-1].get(key)
+            if first is None or other is None:
+                lacks = 0 if first is None else number
+                raise DataError(f"graph {lacks} has no {key}: give it to all graphs, or to none.")
+            if key != "edge_index" and first.shape[1:] != other.shape[1:]:
+                raise DataError(
+                    f"{key} of graph {number} has shape {tuple(other.shape)}, and that of graph 0 "
+                    f"{tuple(first.shape)}: they must have the same columns."
+                )
     if unread:
         notes.append(f"not read: {', '.join(sorted(unread))}. Read are {', '.join(READ)}.")
     if per_graph is None:
@@ -248,20 +257,6 @@ def _checked(
         if values.dim() == 0 or len(values) != rows:
             raise DataError(f"{name}: {key} must have {rows:,} rows, not {tuple(values.shape)}.")
     return one | {"edge_index": edges, "y": y, "num_nodes": torch.tensor([nodes])}
-
-
-def _check_same_parts(first: Arrays, other: Arrays, number: int) -> None:
-    """Refuse a graph that lacks or adds an array, or has other columns, than the first one."""
-    for key in {**first, **other}:
-        mine, its = first.get(key), other.get(key)
-        if mine is None or its is None:
-            lacks = 0 if mine is None else number
-            raise DataError(f"graph {lacks} has no {key}: give it to all graphs, or to none.")
-        if key != "edge_index" and mine.shape[1:] != its.shape[1:]:
-            raise DataError(
-                f"{key} of graph {number} has shape {tuple(its.shape)}, and that of graph 0 "
-                f"{tuple(mine.shape)}: they must have the same columns."
-            )
 
 
 def _edges(value: Any) -> Tensor:

@@ -23,18 +23,14 @@ NAN = float("nan")
 NO_EDGES = {"edge_index": torch.empty(2, 0, dtype=torch.long)}
 
 
-def parts(**changes) -> dict:
+def parts(num_nodes=NODES, masks=None, **changes) -> NodeBatch:
     """Sound data of eight nodes, but for the changes."""
     index = torch.arange(NODES)
-    masks = (index < 3, (index >= 3) & (index < 5), index >= 5)
-    return {"x": torch.ones(NODES, 2), "y": index % 3, "num_nodes": NODES, "masks": masks} | changes
-
-
-def made(x, y, num_nodes, masks) -> NodeBatch:
-    # Not by the constructor: the tests check the types of its arguments.
+    masks = masks or (index < 3, (index >= 3) & (index < 5), index >= 5)
+    found = {"x": torch.ones(NODES, 2), "y": index % 3, **dict(zip(MASKS, masks, strict=True))}
+    # Not by the constructor, whose arguments have their types checked here.
     batch = object.__new__(NodeBatch)
-    graph = Graph(NO_EDGES["edge_index"], num_nodes)
-    vars(batch).update(zip(MASKS, masks, strict=True), x=x, y=y, graph=graph, per_graph=False)
+    vars(batch).update(found | changes, graph=Graph(NO_EDGES["edge_index"], num_nodes))
     return batch
 
 
@@ -44,24 +40,24 @@ def mask(*nodes: int) -> torch.Tensor:
     )
 
 
-def refused(data: dict, words: str) -> None:
+def refused(batch: NodeBatch, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        check_batch(made(**data))
+        check_batch(batch)
 
 
 @given(st.integers(1, NODES - 1), st.sampled_from([NAN, float("inf")]), st.integers(4, 2**62))
 def test_features_and_classes_are_refused_at_the_first_fault(node, value, large):
-    check_batch(made(**parts()))
+    check_batch(parts())
     for column in (0, 1):
-        data = parts()
-        data["x"][node:, column] = value
+        x = torch.ones(NODES, 2)
+        x[node:, column] = value
         with pytest.raises(DataError, match=rf"x\[{node}, {column}\] is {value}.*MissingFeatures"):
-            check_finite(data["x"])
+            check_finite(x)
     negative = parts()
-    negative["y"][node:] = -large
+    negative.y[node:] = -large
     refused(negative, rf"y\[{node}\] is -{large}")
     gap = parts(y=torch.zeros(NODES, dtype=torch.long))
-    gap["y"][node:] = large
+    gap.y[node:] = large
     refused(gap, rf"y\[{node}\] is {large}.* class 1")
 
 
@@ -83,8 +79,8 @@ def test_shapes_and_masks_that_do_not_fit_are_refused(fault, words):
 
 def test_one_node_no_edges_and_no_test_set_are_legal():
     yes = torch.ones(1, dtype=torch.bool)
-    check_batch(made(torch.zeros(1, 3), torch.zeros(1), 1, (yes, ~yes, ~yes)))
-    check_batch(made(**parts(masks=(mask(0), mask(), mask()))))
+    check_batch(parts(1, (yes, ~yes, ~yes), x=torch.zeros(1, 3), y=torch.zeros(1)))
+    check_batch(parts(masks=(mask(0), mask(), mask())))
 
 
 def test_a_single_value_is_refused_to_train_on_and_one_among_several_is_not():
@@ -94,7 +90,7 @@ def test_a_single_value_is_refused_to_train_on_and_one_among_several_is_not():
     several = torch.stack([torch.full((4,), 2.5), torch.arange(4.0)], 1)
     assert GraphSource({"x": torch.rand(4, 2), "y": several, **NO_EDGES}).batch.y.shape == (4, 2)
     for one in (torch.zeros(NODES), torch.full((NODES,), 2)):
-        check_batch(made(**parts(y=one)), trained=True)
+        check_batch(parts(y=one), trained=True)
 
 
 def test_the_task_follows_from_the_targets_and_numbers_may_be_missing_outside_the_masks():
@@ -121,8 +117,7 @@ class Given(NodeDataModule):
 
     def load(self) -> NodeBatch:
         self.reads += 1
-        graph = Graph(NO_EDGES["edge_index"], NODES)
-        return NodeBatch(self.parts["x"], self.parts["y"], graph, *self.parts["masks"])
+        return self.parts
 
 
 def test_features_that_are_unknown_are_refused_unless_all_of_them_are_erased():
