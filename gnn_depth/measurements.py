@@ -134,8 +134,8 @@ def edges(centres: np.ndarray) -> np.ndarray:
     and the last."""
     if len(centres) == 1:
         return np.array([centres[0] - 0.5, centres[0] + 0.5])
-    middle = (centres[1:] + centres[:-1]) / 2
-    return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
+    around = np.pad(centres.astype(float), 1, "reflect", reflect_type="odd")
+    return (around[1:] + around[:-1]) / 2
 
 
 def long(one: MeasureValues) -> "pd.DataFrame":

@@ -22,9 +22,21 @@ from gnn_depth.registry import as_written
 
 # Leading arguments that the stack passes to every layer, norm or skip (channels, heads), and torch
 # to optimizers and schedules (parameters, the optimizer): they are not options.
-GIVEN = {"layer": 2, "norm": 1, "init": 0, "skip": 2, "graph_dropout": 0, "task": 1, "data": 0}
-GIVEN |= {"optimizer": 1, "scheduler": 1, "callback": 0, "logger": 0, "transform": 0}
-GIVEN["module"] = 0  # a LightningModule of the user's
+GIVEN = {
+    "layer": 2,
+    "norm": 1,
+    "init": 0,
+    "skip": 2,
+    "graph_dropout": 0,
+    "task": 1,
+    "data": 0,
+    "optimizer": 1,
+    "scheduler": 1,
+    "callback": 0,
+    "logger": 0,
+    "transform": 0,
+    "module": 0,  # a LightningModule of the user's
+}
 NOT_OF_MODEL = ("data", "callback", "logger", "transform", "module")
 GROUPS = ("model", "trainer", "run")  # sections of plain keys; `data` is a part itself
 SECTIONS = {
@@ -155,7 +167,7 @@ Parts: TypeAlias = Mapping[str, Mapping[str, PartSpec]]  # by kind and name
 def describe(kind: str, cls: type, path: str | None = None) -> PartSpec:
     """Describe a class as text."""
     _, name = registry.name_of(cls) or (kind, cls.__name__)
-    options, takes_any = options_of(cls, GIVEN.get(kind, 0))
+    options, takes_any = options_of(cls, GIVEN[kind])
     names = list(getattr(cls, "names", ()))
     if "name" in options and names:  # of the graphs of a data set
         own = dict(zip(names, names, strict=True))
@@ -228,14 +240,14 @@ def option_of(parameter: inspect.Parameter, annotation: Any, about: str = "") ->
     default = parameter.default
     kind = argument_kind(annotation)
     is_required = default is parameter.empty
-    if kind is not None and not is_required:
+    if kind is not None:
         cls = default if isinstance(default, type) else type(default)
         _, default = registry.name_of(cls) or (kind, default)
     if isinstance(default, tuple):  # YAML has none
         default = list(default)
     elif isinstance(default, Enum):
         default = default.value
-    is_plain = not is_required and isinstance(default, SCALAR | list | dict)
+    is_plain = isinstance(default, SCALAR | list | dict)
     if is_required:
         default = None
     elif not is_plain:
@@ -360,18 +372,13 @@ def _library(base: type, modules: Iterable[str]) -> Iterator[tuple[str, type]]:
             if cls.__module__.startswith(module):  # defined here
                 yield f"{module}.{name}", cls
     libraries = {module.partition(".")[0] for module in OTHERS} | {"gnn_depth"}
-    for own in _subclasses(base):
+    below = base.__subclasses__()
+    for own in below:
+        below += own.__subclasses__()  # the loop comes to them too
         # A class that was defined again, as in a notebook, leaves its old one behind.
         current = getattr(sys.modules.get(own.__module__), own.__name__, None)
         if own.__module__.partition(".")[0] not in libraries and current is own:
             yield registry.import_path(own), own
-
-
-def _subclasses(base: type) -> Iterator[type]:
-    cls: type
-    for cls in base.__subclasses__():
-        yield cls
-        yield from _subclasses(cls)
 
 
 def load_class(path: str) -> Any:
