@@ -372,7 +372,7 @@ def _library(base: type, modules: Iterable[str]) -> Iterator[tuple[str, type]]:
             if cls.__module__.startswith(module):  # defined here
                 yield f"{module}.{name}", cls
     libraries = {module.partition(".")[0] for module in OTHERS} | {"gnn_depth"}
-    below = base.__subclasses__()
+    below: list[type] = base.__subclasses__()
     for own in below:
         below += own.__subclasses__()  # the loop comes to them too
         # A class that was defined again, as in a notebook, leaves its old one behind.
