@@ -168,7 +168,7 @@ def test_every_import_is_a_declared_dependency():
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
     "nn": 45_300,
-    "data": 25_100,
+    "data": 25_000,
     "training": 28_400,
     "diagnostics": 32_800,
     "testing": 6_700,

@@ -438,10 +438,9 @@ def copy_unread(data: Module) -> Module:
     return other
 
 
-def masks_of(stage: str, count: int) -> tuple[Tensor, Tensor, Tensor]:
+def masks_of(stage: str, count: int) -> tuple[Tensor, ...]:
     """Masks of rows that are all to ``train``, ``val`` or ``test``."""
-    train, val, test = (torch.full((count,), stage == split) for split in SPLITS)
-    return train, val, test
+    return tuple(torch.full((count,), stage == split) for split in SPLITS)
 
 
 def fingerprint(*tensors: Tensor) -> str:

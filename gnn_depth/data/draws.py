@@ -45,7 +45,7 @@ class Draws:
 
 def random_split(
     y: Tensor, seed: int, train_per_class: int, num_val: int, num_test: int
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """Masks of ``train_per_class`` training nodes of each class, then ``num_val`` and ``num_test``
     of the others.
 
@@ -58,12 +58,12 @@ def random_split(
     rest = order[~masks[0, order]]
     masks[1, rest[:num_val]] = True
     masks[2, rest[num_val : num_val + num_test]] = True
-    return masks[0], masks[1], masks[2]
+    return masks.unbind()
 
 
 def fraction_split(
     count: int, seed: int, train: float, val: float, labelled: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """Masks of a fraction of the rows to train on, at least one, a fraction to validate on, and the
     rest.
 
@@ -78,4 +78,4 @@ def fraction_split(
     masks[0, order[:first]] = True
     masks[1, order[first:last]] = True
     masks[2, order[last:]] = True
-    return masks[0], masks[1], masks[2]
+    return masks.unbind()

@@ -57,7 +57,16 @@ def read_features(
     is_category = is_integer and values.shape[1] == 1 and len(values) > 0
     if not columns and rows is not None:
         if is_category:
-            columns = [_category(name, values, notes)]
+            low, high = (int(extreme) for extreme in values.aminmax())
+            count = high - low + 1
+            becomes = (
+                f"{name} is one column of integers from {low} to {high}, and becomes one-hot with "
+                f"{count:,} columns. If they are sizes, give floats: {name}.float()."
+            )
+            if count * len(values) > LARGEST_ONE_HOT:
+                raise DataError(f"{becomes} These are too many columns.")
+            notes.append(becomes)
+            columns = [Column(name, "category", tuple(map(str, range(low, high + 1))))]
         # Ranges tell later whether new data has other units.
         elif rows.any() and (standardize or values.shape[1] <= MOST_SPANS):
             columns = [Column(str(position)) for position in range(values.shape[1])]
@@ -111,22 +120,6 @@ def columns_differ(x: Tensor) -> bool:
     size = x.abs().nan_to_num(0, 0, 0).amax(0)
     size = size[size > 0]
     return len(size) > 1 and bool(size.max() > UNEQUAL * size.min())
-
-
-def _category(name: str, values: Tensor, notes: list[str]) -> Column:
-    """A category with a value for each integer from the smallest to the largest one."""
-    low, high = (int(extreme) for extreme in values.aminmax())
-    width = high - low + 1
-    if width * len(values) > LARGEST_ONE_HOT:
-        raise DataError(
-            f"{name} is one column of integers from {low} to {high}, and one-hot it would have "
-            f"{width:,} columns. If they are sizes, give floats: {name}.float()."
-        )
-    notes.append(
-        f"{name} is one column of integers, and becomes one-hot with {width:,} columns. If they "
-        f"are sizes, give floats: {name}.float()."
-    )
-    return Column(name, "category", tuple(map(str, range(low, high + 1))))
 
 
 def warn_of_lost_digits(name: str, exact: Tensor, option: str, notes: list[str]) -> bool:

@@ -70,9 +70,9 @@ class _Benchmark(NodeDataModule, ABC):
                 features, labels = _matrix(arrays, "attr"), arrays["labels"]
                 entries = _matrix(arrays, "adj").tocoo()
                 ends = np.stack([entries.row, entries.col])
-            masks = [*fraction_split(len(labels), self.split_index, TRAIN, VAL)]
+            masks = fraction_split(len(labels), self.split_index, TRAIN, VAL)
             if self.split == "fixed":
-                masks = [torch.from_numpy(arrays[f"{part}_masks"][0]) for part in SPLITS]
+                masks = tuple(torch.from_numpy(arrays[f"{part}_masks"][0]) for part in SPLITS)
         x = torch.from_numpy(features.toarray() > 0).float()
         y = torch.from_numpy(labels.astype(np.int64))
         edges = torch.from_numpy(ends.astype(np.int64))

@@ -127,14 +127,9 @@ class MiniBatches(WrapsSource, GraphDataModule):
 
     def make_batch(self, nodes: Int[Tensor, "part"]) -> NodeBatch:
         """Make a batch of some nodes: training nodes come first, and only they have targets."""
-        whole = self.batch
-        is_trained = whole.train_mask[nodes]
-        trained = int(is_trained.sum())
-        nodes = torch.cat([nodes[is_trained], nodes[~is_trained]])
-        graph = induced_subgraph(whole.graph, nodes)
-        return NodeBatch(
-            whole.x[nodes], whole.y[nodes[:trained]], graph, *masks_of("train", trained)
-        )
+        is_trained = self.batch.train_mask[nodes]
+        trained = nodes[is_trained]
+        return _training_batch(self.batch, torch.cat([trained, nodes[~is_trained]]), trained)
 
 
 def induced_subgraph(
@@ -171,7 +166,13 @@ def subset(batch: NodeBatch, graphs: Int[Tensor, "chosen"]) -> NodeBatch:
     assert graph_of_node is not None
     # The nodes of a graph lie together, as the entries of a row of a sparse matrix do.
     nodes, new_graph = row_entries(pointers(graph_of_node, batch.graph.num_graphs), graphs)
-    part = induced_subgraph(batch.graph, nodes, new_graph)
-    return NodeBatch(
-        batch.x[nodes], batch.y[graphs], part, *masks_of("train", len(graphs)), per_graph=True
-    )
+    return _training_batch(batch, nodes, graphs, new_graph)
+
+
+def _training_batch(
+    whole: NodeBatch, nodes: Tensor, rows: Tensor, node_to_graph: Tensor | None = None
+) -> NodeBatch:
+    """A batch of some nodes of a larger one, all of whose targets, ``rows``, are to train on."""
+    graph = induced_subgraph(whole.graph, nodes, node_to_graph)
+    masks = masks_of("train", len(rows))
+    return NodeBatch(whole.x[nodes], whole.y[rows], graph, *masks, per_graph=whole.per_graph)

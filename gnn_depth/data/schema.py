@@ -226,7 +226,5 @@ class Schema:
 
 
 def _column(content: Mapping[str, Any]) -> Column:
-    column = Column(**content)
-    if column.scaling is not None:
-        column = replace(column, scaling=Scaling(**content["scaling"]))
-    return column
+    scaling = content.get("scaling")
+    return Column(**{**content, "scaling": scaling and Scaling(**scaling)})

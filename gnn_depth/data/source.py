@@ -380,7 +380,7 @@ class UserGraph(CheckedGraphs):
 
 def complete_masks(
     given: Mapping[str, Tensor], column: int | None, notes: list[str]
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> list[Tensor]:
     """The three masks of a split, each of shape (rows,).
 
     Args:
@@ -408,7 +408,7 @@ def complete_masks(
         if count > 1 and column is None:
             notes.append(f"{name} holds {count} splits: the first is used (split 0).")
         masks.append(mask[:, column or 0].bool())
-    return masks[0], masks[1], masks[2]
+    return masks
 
 
 def split_masks(count: int, split: Mapping[str, object]) -> list[Tensor]:

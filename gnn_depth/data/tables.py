@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from gnn_depth.data.checks import MASKS, SPLITS, DataError
+from gnn_depth.data.checks import SPLITS, DataError
 from gnn_depth.data.schema import Column, Schema
 from gnn_depth.data.source import CheckedGraphs, RawGraphs
 from gnn_depth.data.table_reader import encoded, read_graph, read_table, take
@@ -197,8 +197,7 @@ class Tables(CheckedGraphs):
                     f"column {self.split_column!r} has {strange.iloc[0]!r}, and a split has train, "
                     "val, test or nothing."
                 )
-            for name, part in zip(MASKS, SPLITS, strict=True):
-                found[name] = (words == part).to_numpy()
+            found |= {f"{part}_mask": (words == part).to_numpy() for part in SPLITS}
         return found
 
 
