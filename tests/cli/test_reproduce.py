@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("pool_here")
 def item(tmp_path, monkeypatch):
     """An item named nobody/depth in the working directory."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(config_file, "folders", lambda: [Path()])
+    monkeypatch.setattr(config_file, "__file__", str(tmp_path / "gnn_depth/config_file.py"))
     folder = Path("configs/reproduce/nobody")
     folder.mkdir(parents=True)
     Path("base.yaml").write_text(yaml.safe_dump(BASE))
