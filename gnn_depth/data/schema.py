@@ -84,7 +84,7 @@ class Column:
 
 
 class Fitted(nn.Module):
-    """What was fitted of columns: features as the data has them become those that a model reads.
+    """Turns features as the data has them into those that a model reads, as fitted.
 
     Args:
         columns: The columns, in the order of their features.

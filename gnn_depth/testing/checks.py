@@ -122,7 +122,7 @@ class Case:
         return self.label
 
     def apply(self, to: Any) -> Any:
-        """What the part returns, always with the same seed."""
+        """The output of the part, always with the same seed."""
         with seeded(1):
             return self.part(to)
 

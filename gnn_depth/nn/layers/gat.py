@@ -66,7 +66,7 @@ class _Attention(AttentionLayer):
 
     @abstractmethod
     def mapped(self, x: Inputs, graph: Graph) -> tuple[Any, SourcesHeadsChannels]:
-        """What the scores are made of, and the values that are summed."""
+        """The inputs of the scores, and the values that are summed."""
 
     @abstractmethod
     def scores(self, score: Any, graph: Graph) -> EdgesHeads:
