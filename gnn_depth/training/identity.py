@@ -47,7 +47,7 @@ WATCHING = (
 )
 
 
-def identity(config: dict[str, Any], data_sha256: str) -> str:
+def identity(config: dict[str, Any], data_sha256: str | None) -> str:
     """SHA-256, in hex, of a resolved config with its seed, and of the data.
 
     It is equal for runs with equal numbers. Names of runs, folders and what is shown on the screen

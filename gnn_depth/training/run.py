@@ -187,7 +187,7 @@ def run(
         data.train_dataloader()  # raises if its batches cannot be shared among the processes
 
     plugins, resumes = plugin_versions(resolved), None
-    heading, sha256 = title(model, data), "unknown"  # of a DataModule of the user's
+    heading, sha256 = title(model, data), None  # that of a DataModule of the user's is unknown
     if isinstance(data, GraphDataModule):
         heading, sha256 = f"{heading}\n  {data.about}", data.checksum
         # Every checkpoint records which data its model was trained on, and with which plugins.
