@@ -61,19 +61,12 @@ def imbalance(link: Link) -> Float[Tensor, "neurons"]:
     return _total(link, torch.square, -1)
 
 
-def defect(link: Link, gradient: Callable[[Tensor], Tensor | None]) -> Float[Tensor, "neurons"]:
-    """The defect delta of every neuron.
+def defect(link: Link) -> Float[Tensor, "neurons"]:
+    """The defect delta of every neuron, after a backward pass.
 
-    Args:
-        link: The neurons.
-        gradient: Gives the gradient of the loss with respect to a parameter; None is zero for a
-            parameter that needs no gradient, and unknown for others.
+    A gradient that is missing is zero for a parameter that needs none, and unknown for others.
     """
-
-    def product(parameter: Tensor) -> Tensor:
-        return parameter * _dense(gradient(parameter), parameter)
-
-    return _total(link, product, -1)
+    return _total(link, lambda parameter: parameter * _gradient(parameter), -1)
 
 
 def size(link: Link) -> Float[Tensor, "neurons"]:
@@ -101,10 +94,10 @@ def _total(link: Link, entries: Callable[[Tensor], Tensor], sign: int) -> Float[
     return total.sum(0)
 
 
-def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
-    """A gradient, which is zero for a frozen parameter, and NaN for others without one."""
-    if gradient is not None:
-        return gradient.to_dense()  # a strided gradient is returned as it is
+def _gradient(parameter: Tensor) -> Tensor:
+    """A dense gradient, which is zero for a frozen parameter, and NaN for others without one."""
+    if parameter.grad is not None:
+        return parameter.grad.to_dense()  # a strided gradient is returned as it is
     if parameter.requires_grad:
         return torch.full_like(parameter, torch.nan)
     return torch.zeros_like(parameter)
@@ -120,8 +113,7 @@ def laws_of(links: Sequence[Link]) -> Float[Tensor, "2 links neurons"]:
         return torch.empty(2, 0, 0)
     of_links = []
     for link in links:
-        delta = defect(link, lambda parameter: parameter.grad)
-        of_links.append(torch.stack([imbalance(link), delta], 1))
+        of_links.append(torch.stack([imbalance(link), defect(link)], 1))
     padded = nn.utils.rnn.pad_sequence(of_links, padding_value=torch.nan)
     return padded.permute(2, 1, 0).contiguous()
 
@@ -132,8 +124,7 @@ def norms_of(sets: Sequence[Sequence[Tensor]]) -> Float[Tensor, "2 sets"]:
     device = next((parameters[0].device for parameters in sets if parameters), None)
     norms = torch.full((2, len(sets)), torch.nan, dtype=torch.float64, device=device)
     for place, parameters in enumerate(sets):
-        gradients = [_dense(parameter.grad, parameter) for parameter in parameters]
-        for row, tensors in enumerate((parameters, gradients)):
+        for row, tensors in enumerate((parameters, map(_gradient, parameters))):
             # In float64, as squares of gradients below 1e-19 vanish in float32.
             sizes = [torch.linalg.vector_norm(one, dtype=torch.float64) for one in tensors]
             if sizes:
@@ -281,12 +272,10 @@ class Balancedness(StepCallback):
         self.neurons = neurons
         self.changed = changed
         self.neuron_log = MeasureLog(NEURONS)
-        self.change_log = MeasureLog(change_measures(changed))
         # The initial parameters, in checkpoints too: a resumed run compares with the original's.
         self._before: list[Tensor] | None = None
         # The matrices of each layer, and the attention parameters of each.
         self._kinds: tuple[list[Sequence[Tensor]], list[Sequence[Tensor]]] = ([], [])
-        self._measured: tuple[Tensor, Tensor] | None = None  # waits for the end of the step
 
     def _open(
         self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
@@ -328,19 +317,11 @@ class Balancedness(StepCallback):
         # From layer 0 if the input neurons of the first layer can be rescaled.
         self.measure_log.open(range(min([1, *layers]), len(matrices) + 1))
         self.neuron_log.open(layers)
-        self.change_log.open(range(1, len(matrices) + 1))
         self._counts = [len(imbalance(link)) for link in self._links]  # of neurons
 
         self._passes = BackwardPasses(pl_module, [stack])
         self._passes.after = self._read
         self._scaler = scaler_of(trainer)
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        super().on_train_start(trainer, pl_module)
-        if not self._before:  # else a checkpoint has restored an earlier run's
-            self._before = [parameter.detach().clone() for parameter in self._parameters()]
-        places = [link.states[0] - int(self.measure_log.layers[0]) for link in self._links]
-        self._places = torch.tensor(places, dtype=torch.long, device=pl_module.device)
 
     def _parameters(self) -> list[Tensor]:
         # Shared layers have the same parameters, which are copied once.
@@ -370,12 +351,11 @@ class Balancedness(StepCallback):
         self.neuron_log.load_state_dict(state_dict["neuron_log"])
         self._before = state_dict["change"]["before"]
 
-    def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
-        if trainer.global_step != self._step:
+    def _begin(self, trainer: L.Trainer, is_first: bool) -> None:
+        if not self._before:  # else a checkpoint has restored an earlier run's
+            self._before = [parameter.detach().clone() for parameter in self._parameters()]
+        if is_first:
             self._passes.clear()
-        super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
         if self._due:
             self._passes.attach()
 
@@ -397,19 +377,21 @@ class Balancedness(StepCallback):
         values = norms.new_full(shape, torch.nan)
         if self._links:
             of_laws = distribution(laws, self._counts).flatten(0, 1).to(values.dtype)
-            values[: len(LAWS)].index_copy_(1, self._places, of_laws)
-            values[-1].index_copy_(0, self._places, torch.stack(self._shares).to(values.dtype))
+            first = int(self.measure_log.layers[0])
+            places = torch.tensor([link.states[0] - first for link in self._links]).to(laws.device)
+            values[: len(LAWS)].index_copy_(1, places, of_laws)
+            values[-1].index_copy_(0, places, torch.stack(self._shares).to(values.dtype))
         # 0 / 0 would be NaN where a layer's attention starts at zero.
         of_parameters, of_gradients = norms
         relative = torch.where(of_gradients == 0, of_gradients, of_gradients / of_parameters)
         values[len(LAWS) : -1, 1 - int(self.measure_log.layers[0]) :] = relative.view(2, -1)
         self._measured = (values, laws)
 
-    def _record(self, trainer: L.Trainer) -> None:
+    def _remove(self) -> None:
         self._passes.remove()
-        if self._measured is None:
-            return
-        (values, laws), self._measured = self._measured, None
+
+    def _record(self, trainer: L.Trainer, measured: tuple[Tensor, Tensor]) -> None:
+        values, laws = measured
         self.measure_log.add(trainer, self._step, values)
         if self.neurons:  # half the size, and digits enough to draw
             self.neuron_log.add(trainer, self._step, laws.float())
@@ -419,5 +401,7 @@ class Balancedness(StepCallback):
         self.neuron_log.close(trainer)
         moved = self._changes()
         if moved.numel():
-            self.change_log.add(trainer, trainer.global_step, moved)
-            self.change_log.close(trainer)
+            log = MeasureLog(change_measures(self.changed))
+            log.open(range(1, moved.shape[1] + 1))
+            log.add(trainer, trainer.global_step, moved)
+            log.close(trainer)

@@ -49,13 +49,17 @@ class StepCallback(L.Callback):
     only_measures = True
     # Begin a training in which the modules found by name are measured.
     _open: Callable[[L.Trainer, L.LightningModule, dict[str, nn.Module]], None]
+    # Look at a batch, which may be the first of its step.
+    _begin: Callable[[L.Trainer, bool], None]
     # Read the gradients of parameters, which are complete and not yet clipped.
     _read: Callable[[], None]
-    # Measure a step that had a loss; a later evaluation of the same step replaces an earlier one.
-    # Gradients of parameters may be clipped by now.
+    # Keep in _measured what was measured in a step that had a loss; a later evaluation of the same
+    # step replaces an earlier one. Gradients of parameters may be clipped by now.
     _measure: Callable[[L.Trainer], None]
-    # Log what was measured since the last time, if anything was.
-    _record: Callable[[L.Trainer], None]
+    # Remove all hooks.
+    _remove: Callable[[], None]
+    # Log what was measured.
+    _record: Callable[[L.Trainer, Any], None]
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class StepCallback(L.Callback):
         self.every_n_epochs = every_n_epochs
         self._option = option
         self._due = False
+        self._measured: Any = None  # waits for the end of the step
 
     @property
     def is_due(self) -> bool:
@@ -144,15 +149,16 @@ class StepCallback(L.Callback):
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if trainer.global_step == self._step:  # a further batch of a step
-            return
-        self._step = trainer.global_step
-        if self.every_n_epochs:
-            is_first = batch_idx < trainer.accumulate_grad_batches
-            regular = is_first and trainer.current_epoch % self.every_n_epochs == 0
-        else:
-            regular = self._step % (self.every_n_steps or 1) == 0
-        self._due = regular or self._step in (0, self._last_step)
+        is_first = trainer.global_step != self._step  # accumulated batches are one step
+        if is_first:
+            self._step = trainer.global_step
+            if self.every_n_epochs:
+                begins_epoch = batch_idx < trainer.accumulate_grad_batches
+                regular = begins_epoch and trainer.current_epoch % self.every_n_epochs == 0
+            else:
+                regular = self._step % (self.every_n_steps or 1) == 0
+            self._due = regular or self._step in (0, self._last_step)
+        self._begin(trainer, is_first)
 
     def on_after_backward(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         # Some strategies average the gradients of processes only now.
@@ -169,7 +175,10 @@ class StepCallback(L.Callback):
     def on_train_batch_end(self, trainer: L.Trainer, *_: object) -> None:
         if trainer.global_step != self._step:
             self._due = False
-        self._record(trainer)
+        self._remove()
+        measured, self._measured = self._measured, None
+        if measured is not None:
+            self._record(trainer, measured)
 
 
 class LayerCallback(StepCallback):
@@ -215,7 +224,6 @@ class LayerCallback(StepCallback):
         super().__init__(self._make_log(), every_n_steps, every_n_epochs, layers=layers)
         self.layers = layers
         self._driver: LayerDriver = None  # type: ignore[assignment]  # there is one in a training
-        self._measured: Tensor | None = None  # waits for the end of the step
 
     def _make_log(self) -> Any:
         return MeasureLog(measures_called(self.measures))
@@ -236,23 +244,11 @@ class LayerCallback(StepCallback):
         self._notes: set[str] = set()
         self.measure_log.open(layers)
 
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        super().on_train_start(trainer, pl_module)
-        # Known only now: the loader is made after setup.
-        shared = getattr(trainer.train_dataloader, "shared", False)
-        self._driver.processes.shared = bool(shared)
-
-    def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
-        is_first = trainer.global_step != self._step  # accumulated batches are one step
-        super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
-        if self._due or is_first:
-            self._begin(trainer, is_first)
-
     def _begin(self, trainer: L.Trainer, is_first: bool) -> None:
-        """Look at a batch, which may be the first of its step."""
         if is_first:
+            # Known only now: the loader is made after setup.
+            shared = getattr(trainer.train_dataloader, "shared", False)
+            self._driver.processes.shared = bool(shared)
             self._driver.begin_step(f"in step {self._step}")
         if self._due:
             self._driver.attach()
@@ -267,11 +263,10 @@ class LayerCallback(StepCallback):
             self._driver.keep_parameters()
         self._measured = self._driver.end_step()
 
-    def _record(self, trainer: L.Trainer) -> None:
+    def _remove(self) -> None:
         self._driver.remove()
-        if self._measured is None:
-            return
-        values, self._measured = self._measured, None
+
+    def _record(self, trainer: L.Trainer, values: Tensor) -> None:
         self._driver.add_updates(values)
         for kind, text in self._driver.notes.items():
             if kind not in self._notes:  # each kind once

@@ -74,9 +74,10 @@ def by_hand(module, batch):
     """What a step shows, by differentiating with respect to the parameters themselves."""
     loss = F.cross_entropy(module(batch)[batch.train_mask], batch.y[batch.train_mask])
     parameters = list(module.parameters())
-    gradients = dict(zip(parameters, torch.autograd.grad(loss, parameters)))
+    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters)):
+        parameter.grad = gradient
     laws = {"c": [imbalance(link) for link in module.stack.links()]}
-    laws["delta"] = [defect(link, gradients.get) for link in module.stack.links()]
+    laws["delta"] = [defect(link) for link in module.stack.links()]
     shown = {
         f"balance_{law}_{name}": [of(neurons.numpy()) for neurons in each]
         for law, each in laws.items()
@@ -86,7 +87,7 @@ def by_hand(module, batch):
     }
     for kind, name in (("weights", "incoming"), ("attention", "attention")):
         of = [getattr(layer.weight_chain(), name)[0] for layer in module.stack.layers]
-        shown[f"balance_gradient_{kind}"] = [(gradients[p].norm() / p.norm()).item() for p in of]
+        shown[f"balance_gradient_{kind}"] = [(p.grad.norm() / p.norm()).item() for p in of]
     return shown
 
 

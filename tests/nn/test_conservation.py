@@ -26,7 +26,7 @@ def backward(stack, x, graph):
 
 def is_conserved(stack, link):
     """Whether delta is zero to 1e-10, relative to what it is the sum of."""
-    off = defect(link, lambda parameter: parameter.grad)
+    off = defect(link)
     roles = (*link.incoming, *link.attention, *link.outgoing)
     largest = max(
         (one.parameter * one.parameter.grad).abs().max()

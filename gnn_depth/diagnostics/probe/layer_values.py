@@ -38,6 +38,7 @@ MEASURED = {
     "d(G)": "gradient_projection",
     "||dW||": "gradient_norm_parameters",
 }
+NORMS = (FeatureNorm, _BatchNorm)  # which have statistics of a batch
 FLOOR_SYMBOLS = ("floor of mu/||X||", "floor of mu/||G||")
 
 
@@ -89,12 +90,13 @@ def measure_layers(
     ):
         driver.begin_step("in the pass")
         driver.attach()
-        try:
-            with torch.enable_grad(), _batch_statistics(model):
-                loss = run(model)
-                loss.backward()  # type: ignore[no-untyped-call]
-        finally:
-            driver.remove()
+        # Batch statistics, as in training: an untrained model has no useful running ones.
+        norms = nn.ModuleList(one for one in model.modules() if isinstance(one, NORMS)).train()
+        with torch.enable_grad():
+            loss = run(model)
+            loss.backward()  # type: ignore[no-untyped-call]
+        norms.eval()
+        driver.remove()
         driver.processes = Processes(device=loss.device)
         measured = driver.end_step().t().cpu()
         values = pd.DataFrame(measured.numpy(), list(driver.layers), [*MEASURED, *FLOOR_SYMBOLS])
@@ -118,8 +120,7 @@ def _left_as_it_was(model: nn.Module) -> Iterator[None]:
     gradients = {parameter: parameter.grad for parameter in model.parameters()}
     buffers = {buffer: buffer.clone() for buffer in model.buffers()}
     try:
-        for parameter in gradients:
-            parameter.grad = None
+        model.zero_grad()
         yield
     finally:
         for parameter, gradient in gradients.items():
@@ -128,18 +129,6 @@ def _left_as_it_was(model: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for buffer, before in buffers.items():
                 buffer.copy_(before)
-
-
-@contextmanager
-def _batch_statistics(model: nn.Module) -> Iterator[None]:
-    """Let feature norms use batch statistics, as in training: an untrained model has no useful
-    running statistics."""
-    norms = [module for module in model.modules() if isinstance(module, FeatureNorm | _BatchNorm)]
-    nn.ModuleList(norms).train()
-    try:
-        yield
-    finally:
-        nn.ModuleList(norms).eval()
 
 
 def _add_outputs(values: pd.DataFrame, calls: dict[int, Call]) -> None:
