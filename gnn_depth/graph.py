@@ -1,6 +1,7 @@
 """The structure of a graph: edges sorted by target, and what is derived from them, once."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeVar
 
 import torch
@@ -17,6 +18,16 @@ G = TypeVar("G", bound="Graph")
 OF_EDGES = ("edge_weight", "edge_attr")
 # The graphs of Graph.of: edge_index -> its graph, and what _state_of said when the graph was made.
 _KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()
+
+
+def kept(method: Callable[..., T]) -> Callable[..., T]:
+    """Keep what a method derives from its graph, once for each of its arguments."""
+
+    @wraps(method)
+    def derived(graph: "Graph", *args: object) -> T:
+        return graph.once((method.__name__, *args), lambda: method(graph, *args))
+
+    return derived
 
 
 class Graph:
@@ -151,9 +162,10 @@ class Graph:
         return self.source.device
 
     @property
+    @kept
     def edge_index(self) -> Tensor:
         """Sources and targets, sorted by target, shape (2, edges)."""
-        return self.once("edge_index", lambda: torch.stack([self.source, self.target]))
+        return torch.stack([self.source, self.target])
 
     @property
     def in_degree(self) -> Tensor:
@@ -169,6 +181,7 @@ class Graph:
         weight = self.edge_weight.double()
         return weight.new_zeros(self.num_nodes).index_add_(0, self.target, weight)
 
+    @kept
     def with_self_loops(self) -> "Graph":
         """The same graph with exactly one self-loop at every node.
 
@@ -176,9 +189,6 @@ class Graph:
         them). The features of every self-loop are the mean of those of the node's other incoming
         edges, as in PyTorch Geometric; zero if there are none.
         """
-        return self.once("self_loops", self._add_self_loops)
-
-    def _add_self_loops(self) -> "Graph":
         if self._whole is not None:
             return self._whole.with_self_loops().prefix(self.num_nodes)
         edges, nodes = self.edge_index, self.num_nodes
@@ -191,6 +201,7 @@ class Graph:
         graph._set_edges(edge_index, weight, features)  # sorts them anew
         return graph
 
+    @kept
     def gcn_weights(self, dtype: torch.dtype) -> Tensor:
         r"""Weight :math:`w_{ij} / \sqrt{d_i d_j}` of each edge, shape (edges,).
 
@@ -208,17 +219,12 @@ class Graph:
                 "a block does not know the degrees of its sources: use the weights of the whole "
                 "graph."
             )
-        return self.once(("gcn_weights", dtype), lambda: self._gcn_weights().to(dtype))
-
-    def _gcn_weights(self) -> Tensor:
         # In float64, rounded once at the end. As in PyTorch Geometric a node of degree 0 sends and
         # gets nothing, rather than NaN; a shard fetches the roots of its other sources.
         degree = self.weighted_in_degree
         scale = torch.where(degree > 0, degree.rsqrt(), 0)
-        weight = self.fetch(scale)[self.source]
-        if self.edge_weight is not None:
-            weight = weight * self.edge_weight.double()
-        return weight * scale[self.target]
+        weight = self.fetch(scale)[self.source] * self.sum_weights(torch.float64)
+        return (weight * scale[self.target]).to(dtype)
 
     def sum_weights(self, dtype: torch.dtype) -> Tensor:
         """Weight :math:`w_{ij}` of each edge in a sum over neighbours, shape (edges,); 1 without
@@ -227,17 +233,13 @@ class Graph:
             return torch.ones(self.num_edges, dtype=dtype, device=self.device)
         return self.edge_weight.to(dtype)
 
+    @kept
     def mean_weights(self, dtype: torch.dtype) -> Tensor:
         r"""Weight :math:`w_{ij} / \sum_j w_{ij}` of each edge in a mean over neighbours, shape
         (edges,); w is 1 where edges have none."""
-        return self.once(("mean_weights", dtype), lambda: self._mean_weights().to(dtype))
-
-    def _mean_weights(self) -> Tensor:
         degree = self.weighted_in_degree
-        weight = torch.where(degree > 0, degree.reciprocal(), 0)[self.target]
-        if self.edge_weight is not None:
-            weight = weight * self.edge_weight.double()
-        return weight
+        scale = torch.where(degree > 0, degree.reciprocal(), 0)
+        return (scale[self.target] * self.sum_weights(torch.float64)).to(dtype)
 
     def prefix(self, num_nodes: int) -> "Graph":
         """The block of all edges into the first ``num_nodes`` nodes; the graph itself for all.
@@ -254,8 +256,9 @@ class Graph:
             )
         if num_nodes == self.num_nodes:
             return self
-        return self.once(("prefix", num_nodes), lambda: self._block(num_nodes))
+        return self._block(num_nodes)
 
+    @kept
     def _block(self, num_nodes: int) -> "Graph":
         # Sorted by target, the edges into the first nodes are the first edges.
         num_edges = int(self.ptr[num_nodes])
@@ -286,30 +289,27 @@ class Graph:
         ptr = pointers(target, self.num_nodes)
         return self._replace(source=source, target=target, ptr=ptr, **self.of_edges(kept))
 
+    @kept
     def dropping_messages(self, p: float) -> "Graph":
         """The same graph for a pass in which layers drop entries of messages with probability p."""
-        return self.once(("dropping_messages", p), lambda: self._replace(message_dropout=p))
+        return self._replace(message_dropout=p)
 
     @property
+    @kept
     def rows(self) -> EdgeRows:
         """The edges as rows of a sparse matrix."""
-        shape = (self.num_nodes, self.num_sources)
-        return self.once("rows", lambda: EdgeRows(self.source, self.target, shape))
+        return EdgeRows(self.source, self.target, (self.num_nodes, self.num_sources))
 
     @property
+    @kept
     def edge_ids(self) -> Tensor:
         """0, 1, ..., edges - 1, of the integer type of :meth:`rows`."""
-        return self.once(
-            "edge_ids",
-            lambda: torch.arange(self.num_edges, device=self.device, dtype=self.rows.ptr.dtype),
-        )
+        return torch.arange(self.num_edges, device=self.device, dtype=self.rows.ptr.dtype)
 
     @property
+    @kept
     def reverse(self) -> Tensor | None:
         """The reverse of each edge, shape (edges,); None unless every edge has one."""
-        return self.once("reverse", self._reverse)
-
-    def _reverse(self) -> Tensor | None:
         if self.num_sources != self.num_nodes:
             return None
         order = self.rows.transposed_order

@@ -8,7 +8,10 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.autograd import Function
 
-from gnn_depth.graph import Graph
+from gnn_depth.graph import Graph, kept
+
+# What processes do together: sum, or fetch the rows of the halo, or return what belongs to these.
+ADJOINTS = {"sum": "sum", "fetch": "return", "return": "fetch"}
 
 
 class Shard(Graph):
@@ -90,10 +93,8 @@ class Shard(Graph):
         return self.numbers[: self.num_nodes]
 
     @property
+    @kept
     def edge_numbers(self) -> Tensor | None:
-        return self.once("edge_numbers", self._edge_numbers)
-
-    def _edge_numbers(self) -> Tensor:
         # Edges are numbered by target, so the targets' degrees everywhere tell the first numbers.
         degree = torch.zeros(self.total_nodes, dtype=torch.long, device=self.device)
         degree[self.node_numbers] = self.in_degree
@@ -103,15 +104,15 @@ class Shard(Graph):
         return shift[self.target] + torch.arange(self.num_edges, device=self.device)
 
     def fetch(self, x: Shaped[Tensor, "nodes *rest"]) -> Shaped[Tensor, "sources *rest"]:
-        return torch.cat([x, _exchange(x.index_select(0, self._sent_rows), self, False)])
+        return torch.cat([x, _together(x.index_select(0, self._sent_rows), self, "fetch")])
 
     def all_reduce(self, sums: Shaped[Tensor, "*any"]) -> Shaped[Tensor, "*any"]:
-        return _all_reduce(sums, self.group)
+        return _together(sums, self, "sum")
 
     def collect(self, x: Shaped[Tensor, "sources *rest"]) -> Shaped[Tensor, "nodes *rest"]:
         # The sums for the halo belong to other processes, whose sums for ours come back: several
         # may return those of the same row.
-        returned = _exchange(x[self.num_nodes :], self, True)
+        returned = _together(x[self.num_nodes :], self, "return")
         sums = returned.new_zeros(self.num_nodes, *returned.shape[1:])
         return x[: self.num_nodes] + sums.index_add(0, self._sent_rows, returned)
 
@@ -132,14 +133,6 @@ class Shard(Graph):
     def draw_sources(self) -> Float[Tensor, "sources"]:
         return torch.rand(self.total_nodes, device=self.device)[self.numbers]
 
-    def exchanged(self, rows: Tensor, home: bool) -> Tensor:
-        """Exchange the rows that others want for those of the halo; with ``home`` the reverse."""
-        receives, sends = self._receives, self._sends
-        if home:
-            receives, sends = sends, receives
-        self.bytes_sent += rows.numel() * rows.element_size()
-        return _exchanged(rows, receives, sends, self.group)
-
 
 def _exchanged(
     rows: Tensor, receives: list[int], sends: list[int], group: dist.ProcessGroup | None
@@ -149,45 +142,31 @@ def _exchanged(
     return out
 
 
-class _Exchange(Function):
-    """The rows of the halo, given those that others want; with ``home`` the reverse."""
+class _Collective(Function):
+    """A linear map that all processes compute together. The gradient is that of its adjoint: each
+    process reads a sum over all, and who receives a row returns the row's gradient."""
 
     @staticmethod
-    def forward(rows: Tensor, shard: Shard, home: bool) -> Tensor:
-        return shard.exchanged(rows, home)
+    def forward(x: Tensor, shard: Shard, kind: str) -> Tensor:
+        if kind == "sum":
+            total = x.detach().clone()
+            dist.all_reduce(total, group=shard.group)
+            return total
+        receives, sends = shard._receives, shard._sends
+        if kind == "return":
+            receives, sends = sends, receives
+        shard.bytes_sent += x.numel() * x.element_size()
+        return _exchanged(x, receives, sends, shard.group)
 
     @staticmethod  # which transforms of functions need, as those of LipschitzConstants
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.shard, ctx.home = inputs
+        _, ctx.shard, ctx.kind = inputs
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _exchange(grads[0], ctx.shard, not ctx.home), None, None
+        return _together(grads[0], ctx.shard, ADJOINTS[ctx.kind]), None, None
 
 
-def _exchange(rows: Tensor, shard: Shard, home: bool) -> Tensor:
-    out: Tensor = _Exchange.apply(rows, shard, home)  # type: ignore[no-untyped-call]
+def _together(x: Tensor, shard: Shard, kind: str) -> Tensor:
+    out: Tensor = _Collective.apply(x, shard, kind)  # type: ignore[no-untyped-call]
     return out
-
-
-class _AllReduce(Function):
-    """A sum over all processes. Each of them reads it, so its gradient is the sum of theirs."""
-
-    @staticmethod
-    def forward(sums: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-        total = sums.detach().clone()
-        dist.all_reduce(total, group=group)
-        return total
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, ctx.group = inputs
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _all_reduce(grads[0], ctx.group), None
-
-
-def _all_reduce(sums: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-    total: Tensor = _AllReduce.apply(sums, group)  # type: ignore[no-untyped-call]
-    return total

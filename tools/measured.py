@@ -144,12 +144,9 @@ class Results:
         """Source, published number and verdict of every published number for a claim."""
         here: Any = claim
         for entry in self.published:
-            if not all(same(claim.at.get(axis, ""), text) for axis, text in entry.where.items()):
-                continue
-            for text, number in entry.numbers.items():
-                if same(claim.at.get(entry.over, ""), text):
-                    level = agreement_of(here, number, entry.interval, entry.runs)
-                    yield entry.source, number, level
+            if all(same(claim.at.get(axis, ""), text) for axis, text in entry.where.items()):
+                level = agreement_of(here, entry.number, entry.interval, entry.runs)
+                yield entry.source, entry.number, level
 
     def table(self) -> str:
         """The table in Markdown, with notes."""

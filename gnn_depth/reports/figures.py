@@ -248,10 +248,10 @@ def depth(
         axes.errorbar(at, scale(metric) * mean, scale(metric) * half, **look)
         for one in compare_published(table, known):
             # The table has the whole citation.
-            source = one.published.source.split(",")[0]
+            source, number = one.published.source.split(",")[0], one.published.number
             look |= {"label": f"{name}, {source}".removeprefix(", ")}
             look |= {"linestyle": "none", "markerfacecolor": "white"}
-            y, width = scale(metric) * np.array([one.number.mean, one.number.half or math.nan])
+            y, width = scale(metric) * np.array([number.mean, number.half or math.nan])
             axes.errorbar(place_of[one.labels[0]], y, width, **look)
     first, *_ = picture.panels.values()
     if not has_names and places[0] > 0 and (np.diff(places) < CROWDED * np.ptp(places)).any():

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import yaml
 
-from gnn_depth.registry import unknown
+from gnn_depth.registry import as_written, unknown
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import Labels, is_percent, label, resolve_name, same, scale
+from gnn_depth.reports.settings import Labels, is_percent, resolve_name, same, scale
 from gnn_depth.reports.table import Cell, ResultTable, Spread
 from gnn_depth.yaml_limits import safe_load
 
@@ -40,14 +40,13 @@ class PublishedNumber(NamedTuple):
 
 @dataclass(frozen=True)
 class Published:
-    """Numbers from one table of a paper."""
+    """A number from a table of a paper."""
 
     source: str  # the citation
     interval: Spread | None  # what stands after ±; None where the paper gives no interval
-    runs: int | None  # behind each mean; None where the paper does not say
-    where: Mapping[str, str]  # axis -> label, for the axes that are fixed
-    over: str  # the axis along which the numbers vary
-    numbers: Mapping[str, PublishedNumber]  # label on that axis -> number
+    runs: int | None  # behind the mean; None where the paper does not say
+    where: Mapping[str, str]  # axis -> label; the numbers of an entry vary along the last axis
+    number: PublishedNumber
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,6 @@ class Agreement:
 
     labels: Labels  # of the cell
     published: Published
-    number: PublishedNumber  # one of its numbers
     cell: Cell
     level: Level
 
@@ -86,18 +84,18 @@ def parse_published(
         entries = entries.get("published")
     if not isinstance(entries, list):
         raise ReportError(f"{origin}: published numbers must be a list of entries.")
-    found = []
+    found: list[Published] = []
     for place, entry in enumerate(entries, start=1):
         facts = entry if isinstance(entry, dict) else {}
         try:
-            found.append(_entry(facts, metric))
+            found += _entry(facts, metric)
         except ReportError as error:
             source = facts.get("source")
             raise ReportError(f"{origin}, entry {place} ({source}): {error}") from error
     return found
 
 
-def _entry(entry: dict[str, Any], metric: str) -> Published:
+def _entry(entry: dict[str, Any], metric: str) -> Iterator[Published]:
     for key in NEEDED:
         if entry.get(key) is None:
             raise ReportError(f"the key {key!r} is missing.")
@@ -119,7 +117,7 @@ def _entry(entry: dict[str, Any], metric: str) -> Published:
     # printed.
     floats = [value for value in entry["values"].values() if isinstance(value, float)]
     finest = min((_rounding(str(value)) for value in floats), default=1.0)
-    numbers = {}
+    where = {str(axis): as_written(label) for axis, label in (entry.get("where") or {}).items()}
     for key, value in entry["values"].items():
         match = NUMBER.fullmatch(str(value))
         if match is None:
@@ -138,10 +136,9 @@ def _entry(entry: dict[str, Any], metric: str) -> Published:
         if half is not None:
             width = float(half) / shown
             rounding += _rounding(half)
-        numbers[_label(key)] = PublishedNumber(float(mean) / shown, width, rounding / shown)
-    where = {str(axis): _label(value) for axis, value in (entry.get("where") or {}).items()}
-    over = entry["over"]
-    return Published(entry["source"], INTERVALS[interval], runs, where, over, numbers)
+        number = PublishedNumber(float(mean) / shown, width, rounding / shown)
+        here = where | {entry["over"]: as_written(key)}
+        yield Published(entry["source"], INTERVALS[interval], runs, here, number)
 
 
 def _rounding(text: str) -> float:
@@ -149,10 +146,6 @@ def _rounding(text: str) -> float:
     digits, _, exponent = text.partition("e")
     decimals = len(digits.partition(".")[2])
     return 0.5 * 10.0 ** (int(exponent or 0) - decimals)
-
-
-def _label(value: object) -> str:
-    return "null" if value is None else label(value)
 
 
 def compare_published(table: ResultTable, published: Sequence[Published]) -> list[Agreement]:
@@ -166,18 +159,15 @@ def compare_published(table: ResultTable, published: Sequence[Published]) -> lis
     for entry in published:
         # Before any cell: a name that is misspelt must not pass for one that matches nothing.
         where = {resolve_name(axis, named, known): text for axis, text in entry.where.items()}
-        resolved.append((entry, where, resolve_name(entry.over, named, known)))
+        resolved.append((entry, where))
     widest = TOO_WIDE if is_percent(table.metric) else math.inf
     found = []
     for labels, cell in table.cells.items():
         here = shared | cell.settings | dict(zip(table.names, labels, strict=True))
-        for entry, where, over in resolved:
-            if not all(same(here.get(name, ""), text) for name, text in where.items()):
-                continue
-            for text, number in entry.numbers.items():
-                if same(here.get(over, ""), text):
-                    level = agreement_of(cell, number, entry.interval, entry.runs, widest)
-                    found.append(Agreement(labels, entry, number, cell, level))
+        for entry, where in resolved:
+            if all(same(here.get(name, ""), text) for name, text in where.items()):
+                level = agreement_of(cell, entry.number, entry.interval, entry.runs, widest)
+                found.append(Agreement(labels, entry, cell, level))
     return found
 
 

@@ -163,21 +163,23 @@ def agreement_sheet(
     for one in found:
         interval = one.published.interval or table.spread
         ours = format_mean(one.cell.mean, one.cell.half_width(interval), table.metric)
-        theirs = format_mean(one.number.mean, one.number.half, table.metric)
+        number = one.published.number
+        theirs = format_mean(number.mean, number.half, table.metric)
         cited = f"{theirs} [{sources.index(one.published.source) + 1}]"
-        difference = format_value(one.cell.mean - one.number.mean, table.metric, sign="+")
+        difference = format_value(one.cell.mean - number.mean, table.metric, sign="+")
         lines.append([*one.labels, ours, cited, difference, one.level])
     levels = sorted((one.level for one in found), key=get_args(Level).index)
     notes = [f"Agreement: {counted(levels) or 'none'}."]
     for place, source in enumerate(sources, start=1):
         notes.append(f"[{place}] {source}")
     # A misspelt label must not pass for one that this table does not show.
-    matched = {id(one.number) for one in found}
+    matched = {id(one.published) for one in found}
     missing = []
     for entry in published:
-        for text, number in entry.numbers.items():
-            if id(number) not in matched:
-                missing.append(", ".join([*entry.where.values(), f"{entry.over} {text}"]))
+        if id(entry) not in matched:
+            *_, over = entry.where
+            *fixed, text = entry.where.values()
+            missing.append(", ".join([*fixed, f"{over} {text}"]))
     if missing:
         notes.append(f"Published, and in no cell here: {first_of(missing, LISTED, '; ')}.")
     names = [*short_words(table.names), "ours", "published", "difference", "agreement"]
