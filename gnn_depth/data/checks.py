@@ -53,13 +53,10 @@ def check_batch(batch: NodeBatch, trained: bool = False) -> None:
     x, y, masks, num_nodes = batch.x, batch.y, batch.masks, batch.graph.num_nodes
     if num_nodes == 0:
         raise DataError("the graph has no nodes.")
-    if x.dim() != 2 or not x.is_floating_point():
+    if x.dim() != 2 or x.shape[1] == 0 or not x.is_floating_point():
         raise DataError(
-            f"x must be floats of shape (nodes, features), not {x.dtype} {tuple(x.shape)}."
-        )
-    if x.shape[1] == 0:
-        raise DataError(
-            "x has no columns: give every node at least one feature, for example a constant 1."
+            f"x must be floats of shape (nodes, features), at least one feature (a constant 1, for "
+            f"example), not {x.dtype} {tuple(x.shape)}."
         )
     if len(x) != num_nodes:
         raise DataError(f"x has {len(x)} rows, but the graph has {num_nodes} nodes.")

@@ -54,7 +54,12 @@ def read_targets(
     if not isinstance(values, Tensor):
         found = _of_classes(values.astype(str))
     elif values.is_floating_point():
-        found = _of_numbers(values, notes, names)
+        rows = values.reshape(len(values), -1)
+        labelled = ~rows.isnan().all(1)
+        y = rows.masked_fill(~labelled[:, None], 0).reshape(values.shape)
+        if not warn_of_lost_digits("y", rows, "scale_target", notes):
+            y = y.float()
+        found = Targets(y, labelled, list(names) or None)
     elif values.dim() == 2:
         labelled = ~(values == -1).all(1)
         y = values.long().masked_fill(~labelled[:, None], 0)
@@ -147,13 +152,3 @@ def _of_classes(values: np.ndarray) -> Targets:
         names = names[np.argsort(names.astype(float), kind="stable")]
     y = torch.from_numpy(pd.Index(names).get_indexer(texts)[place])
     return Targets(y.clamp_min(0), y >= 0, names.tolist())
-
-
-def _of_numbers(values: Tensor, notes: list[str], names: Sequence[str]) -> Targets:
-    """Numbers to predict, in one dimension or two."""
-    rows = values.reshape(len(values), -1)
-    labelled = ~rows.isnan().all(1)
-    y = rows.masked_fill(~labelled[:, None], 0).reshape(values.shape)
-    if not warn_of_lost_digits("y", rows, "scale_target", notes):
-        y = y.float()
-    return Targets(y, labelled, list(names) or None)

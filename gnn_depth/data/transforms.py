@@ -77,7 +77,12 @@ def transformed(
     with seeded_everywhere(seed), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse")  # of PyTorch's own tensors
         for transform in transforms:
-            graphs = [_apply(transform, graph) for graph in graphs]
+            try:
+                graphs = [transform(graph) for graph in graphs]
+            except Exception as error:  # of many kinds, as each transform needs other attributes
+                reason = f"{type(error).__name__}: {error}".rstrip(": ")
+                name = type(transform).__name__
+                raise DataError(f"the transform {name} fails on this graph: {reason}") from error
     for graph in graphs:
         _add_features(graph, notes)
     union = union_of([graph.to_dict() for graph in graphs], True, notes)
@@ -125,15 +130,6 @@ def _graphs(batch: NodeBatch, labelled: Tensor | None) -> list[Any]:
             for data, own in zip(found, unbatch(value, of_graph, 0, count), strict=True):
                 data[name] = own
     return found
-
-
-def _apply(transform: Any, graph: Any) -> Any:
-    try:
-        return transform(graph)
-    except Exception as error:  # of many kinds, as each transform needs other attributes
-        reason = f"{type(error).__name__}: {error}".rstrip(": ")
-        name = type(transform).__name__
-        raise DataError(f"the transform {name} fails on this graph: {reason}") from error
 
 
 def _add_features(graph: Any, notes: list[str]) -> None:

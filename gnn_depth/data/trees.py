@@ -160,8 +160,13 @@ class TreeNeighborsMatch(GraphDataModule):
         if size not in self._graphs:
             # A tensor made in inference mode could not be trained with later.
             with torch.inference_mode(False):
-                edges = tree_edges(self.depth)[:, :, None] * size + torch.arange(size)
-                rows = torch.arange((2 * self.num_classes - 1) * size)
+                # Breadth first: the root is 0, and node v has the children 2 v + 1 and 2 v + 2.
+                # From each node to its parent, and to itself.
+                node = torch.arange(2 * self.num_classes - 1)
+                child = node[1:]
+                sources, targets = torch.cat([child, node]), torch.cat([(child - 1) // 2, node])
+                edges = torch.stack([sources, targets])[:, :, None] * size + torch.arange(size)
+                rows = torch.arange(len(node) * size)
                 self._graphs[size] = Graph(edges.flatten(1), len(rows), rows % size)
         return self._graphs[size]
 
@@ -176,17 +181,6 @@ class TreeExamples(NamedTuple):
     values: Int16[Tensor, "permutations leaves"]  # of each leaf, 1 to leaves
     train: Int[Tensor, "train"]  # examples to train on, equally many of every value
     held_out: Int[Tensor, "held_out"]  # the others
-
-
-def tree_edges(depth: int) -> Int[Tensor, "2 edges"]:
-    """Edges of a full binary tree: from each node to its parent and to itself.
-
-    Nodes are numbered breadth first: the root is 0, and node v has the children 2 v + 1 and 2 v +
-    2.
-    """
-    node = torch.arange(2 ** (depth + 1) - 1)
-    child = node[1:]
-    return torch.stack([torch.cat([child, node]), torch.cat([(child - 1) // 2, node])])
 
 
 def training_batches(

@@ -265,9 +265,8 @@ class Balancedness(StepCallback):
         neurons: bool = False,
         changed: NonNegative = 0.05,
     ) -> None:
-        super().__init__(
-            MeasureLog((*LAWS, *NORMS, SHARE)), every_n_steps, every_n_epochs, stack=stack
-        )
+        super().__init__(every_n_steps, every_n_epochs, stack=stack)
+        self.measure_log = MeasureLog((*LAWS, *NORMS, SHARE))
         self.stack = stack
         self.neurons = neurons
         self.changed = changed
@@ -356,36 +355,34 @@ class Balancedness(StepCallback):
             self._before = [parameter.detach().clone() for parameter in self._parameters()]
         if is_first:
             self._passes.clear()
-        if self._due:
+        if self.is_due:
             self._passes.attach()
 
     def _read(self) -> None:
-        """Read the laws and norms at the end of a backward pass, before gradients are clipped."""
+        """Read all values at the end of a backward pass, before gradients are clipped."""
         laws, norms = laws_of(self._links), norms_of([*chain(*self._kinds)])
-        self._shares = [share(link) for link in self._links]
         if self._scaler is not None:  # c and the norms of parameters do not depend on the loss
             scale = self._scaler.scale(torch.ones((), dtype=norms.dtype, device=norms.device))
             laws[1] /= scale.to(laws.dtype)
             norms[1] /= scale
-        self._laws_and_norms = laws, norms
-
-    def _measure(self, trainer: L.Trainer) -> None:
-        if not self._passes.of_loss:
-            return
-        laws, norms = self._laws_and_norms
         shape = (len(self.measure_log.measures), len(self.measure_log.layers))
         values = norms.new_full(shape, torch.nan)
         if self._links:
             of_laws = distribution(laws, self._counts).flatten(0, 1).to(values.dtype)
             first = int(self.measure_log.layers[0])
+            shares = torch.stack([share(link) for link in self._links])
             places = torch.tensor([link.states[0] - first for link in self._links]).to(laws.device)
             values[: len(LAWS)].index_copy_(1, places, of_laws)
-            values[-1].index_copy_(0, places, torch.stack(self._shares).to(values.dtype))
+            values[-1].index_copy_(0, places, shares.to(values.dtype))
         # 0 / 0 would be NaN where a layer's attention starts at zero.
         of_parameters, of_gradients = norms
         relative = torch.where(of_gradients == 0, of_gradients, of_gradients / of_parameters)
         values[len(LAWS) : -1, 1 - int(self.measure_log.layers[0]) :] = relative.view(2, -1)
-        self._measured = (values, laws)
+        self._read_last = values, laws
+
+    def _measure(self, trainer: L.Trainer) -> None:
+        if self._passes.of_loss:
+            self._measured = self._read_last
 
     def _remove(self) -> None:
         self._passes.remove()

@@ -35,16 +35,20 @@ class StepCallback(L.Callback):
     evaluate the loss several times in a step: the last evaluation counts.
 
     Args:
-        measure_log: The log that takes the values: a :class:`MeasureLog`, or one with the same
-            methods.
         every_n_steps: Steps from one measurement to the next.
         every_n_epochs: Epochs between measurements, instead of steps.
         **option: The option with the names of the modules: ``layers="stack.blocks.*.layer"``.
+
+    Attributes:
+        measure_log: The log that takes the values, of a subclass: a :class:`MeasureLog`, or one
+            with the same methods.
+        is_due: True in a step that is measured: it is not replayed from a recording.
 
     Raises:
         ValueError: Both intervals are given.
     """
 
+    measure_log: Any
     #: Runs that differ in such callbacks alone learn the same, so tables may average them.
     only_measures = True
     # Begin a training in which the modules found by name are measured.
@@ -63,7 +67,6 @@ class StepCallback(L.Callback):
 
     def __init__(
         self,
-        measure_log: Any,
         every_n_steps: int | None = None,
         every_n_epochs: int | None = None,
         **option: str,
@@ -73,17 +76,11 @@ class StepCallback(L.Callback):
                 f"use every_n_steps ({every_n_steps}) or every_n_epochs ({every_n_epochs}), not "
                 "both."
             )
-        self.measure_log = measure_log
         self.every_n_steps = every_n_steps
         self.every_n_epochs = every_n_epochs
         self._option = option
-        self._due = False
+        self.is_due = False
         self._measured: Any = None  # waits for the end of the step
-
-    @property
-    def is_due(self) -> bool:
-        """True in a step that is measured: it is not replayed from a recording."""
-        return self._due
 
     @property
     def state_key(self) -> str:
@@ -92,7 +89,7 @@ class StepCallback(L.Callback):
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         if stage != "fit":
             return
-        self._step, self._due = -1, False  # the current step, and if it is one to measure
+        self._step, self.is_due = -1, False  # the current step, and if it is one to measure
         name = type(self).__name__
         # Refused before the first batch, as each of these would otherwise show as wrong numbers.
         patterns = []
@@ -157,24 +154,24 @@ class StepCallback(L.Callback):
                 regular = begins_epoch and trainer.current_epoch % self.every_n_epochs == 0
             else:
                 regular = self._step % (self.every_n_steps or 1) == 0
-            self._due = regular or self._step in (0, self._last_step)
+            self.is_due = regular or self._step in (0, self._last_step)
         self._begin(trainer, is_first)
 
     def on_after_backward(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         # Some strategies average the gradients of processes only now.
-        if trainer.world_size > 1 and self._due and trainer.global_step == self._step:
+        if trainer.world_size > 1 and self.is_due and trainer.global_step == self._step:
             self._read()
 
     def on_before_optimizer_step(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: Optimizer
     ) -> None:
         # Of several optimizers the first one belongs to this step: each of them counts as one.
-        if self._due and trainer.global_step == self._step:
+        if self.is_due and trainer.global_step == self._step:
             self._measure(trainer)
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: object) -> None:
         if trainer.global_step != self._step:
-            self._due = False
+            self.is_due = False
         self._remove()
         measured, self._measured = self._measured, None
         if measured is not None:
@@ -212,7 +209,7 @@ class LayerCallback(StepCallback):
             processes, or the training has another callback of this class.
     """
 
-    measures: Sequence[str] = ()  # names of what a driver measures
+    measures: Sequence[str] | None = None  # what the log has, unless a subclass has its own log
 
     @in_range
     def __init__(
@@ -221,12 +218,11 @@ class LayerCallback(StepCallback):
         every_n_steps: Count | None = None,
         every_n_epochs: Count | None = None,
     ) -> None:
-        super().__init__(self._make_log(), every_n_steps, every_n_epochs, layers=layers)
+        super().__init__(every_n_steps, every_n_epochs, layers=layers)
+        if self.measures is not None:
+            self.measure_log = MeasureLog(measures_called(self.measures))
         self.layers = layers
         self._driver: LayerDriver = None  # type: ignore[assignment]  # there is one in a training
-
-    def _make_log(self) -> Any:
-        return MeasureLog(measures_called(self.measures))
 
     def _open(
         self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
@@ -250,7 +246,7 @@ class LayerCallback(StepCallback):
             shared = getattr(trainer.train_dataloader, "shared", False)
             self._driver.processes.shared = bool(shared)
             self._driver.begin_step(f"in step {self._step}")
-        if self._due:
+        if self.is_due:
             self._driver.attach()
 
     def _read(self) -> None:

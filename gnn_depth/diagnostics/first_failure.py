@@ -101,9 +101,7 @@ class FirstFailure(LayerCallback):
         self.smoothed = smoothed
         self.expanded = expanded
         super().__init__(layers, every_n_steps, every_n_epochs)
-
-    def _make_log(self) -> "FailureLog":
-        return FailureLog(self.smoothed, self.expanded)
+        self.measure_log = FailureLog(smoothed, expanded)
 
     def findings(self) -> dict[str, Any]:
         """The failures found so far, by kind."""

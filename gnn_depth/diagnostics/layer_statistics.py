@@ -130,19 +130,22 @@ class Moments(Statistic):
 
 @dataclass(eq=False)
 class Totals(Statistic):
-    """A numerator and a denominator, which are both sums over nodes."""
+    """A numerator and a denominator, which are both sums over nodes.
 
-    totals: Callable[[Rows], tuple[Tensor, Tensor | int]]
+    ``totals`` computes them from the rows, and from the edges and the number of their targets if it
+    needs edges.
+    """
+
+    totals: Callable[..., tuple[Tensor, Tensor | int]]
     needs_edges: bool = False
     side: int | None = None
 
     def compute(self, rows: Rows) -> Float[Tensor, "2"]:
         both = rows.x.new_full((2,), torch.nan, dtype=torch.float64)
-        if self.needs_edges and rows.edges is None:
+        edges = rows.edges if self.needs_edges else ()
+        if edges is None or (self.side is not None and rows.limits[self.side] is None):
             return both
-        if self.side is not None and rows.limits[self.side] is None:
-            return both
-        both[0], both[1] = self.totals(rows)
+        both[0], both[1] = self.totals(rows, *edges)
         return both
 
     def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Float[Tensor, "2"]:
@@ -167,8 +170,6 @@ class Triangles(Statistic):
     def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Tensor:
         if not parts:
             return torch.zeros(0, 0, dtype=torch.float64, device=device)
-        if len(parts) == 1:
-            return parts[0]
         return pure.triangle(torch.cat(list(parts)))
 
     def gather(self, layers: Sequence[Tensor], processes: Processes) -> list[Tensor]:
@@ -188,16 +189,13 @@ class Triangles(Statistic):
         return found
 
 
-def _energy(rows: Rows) -> tuple[Tensor, int]:
-    assert rows.edges is not None
-    edge_index, count = rows.edges
+def _energy(rows: Rows, edge_index: Tensor, count: int) -> tuple[Tensor, int]:
     return pure.total_squared_difference(rows.sources, edge_index), count
 
 
-def _normalized(rows: Rows) -> tuple[Tensor, Tensor]:
-    assert rows.edges is not None
-    assert rows.graph is not None
-    (edge_index, count), graph, sources = rows.edges, rows.graph, rows.sources
+def _normalized(rows: Rows, edge_index: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    graph, sources = rows.graph, rows.sources
+    assert graph is not None
     degree = graph.once(
         "proper_degree", lambda: pure.proper_degree(graph.edge_index, graph.num_nodes)
     )
@@ -205,9 +203,8 @@ def _normalized(rows: Rows) -> tuple[Tensor, Tensor]:
     return pure.total_normalized(sources, edge_index, degree), sum_of_squares(rows.x[:count])
 
 
-def _distance(rows: Rows) -> tuple[Tensor, Tensor]:
-    assert rows.edges is not None
-    return pure.total_average_distance(rows.sources, rows.edges[0])
+def _distance(rows: Rows, edge_index: Tensor, _: int) -> tuple[Tensor, Tensor]:
+    return pure.total_average_distance(rows.sources, edge_index)
 
 
 def _from_limit(side: int, rows: Rows) -> tuple[Tensor, Tensor]:
@@ -600,11 +597,10 @@ def add_measure(
         )
 
     def add(function: Totalled) -> Totalled:
-        def totals(rows: Rows) -> tuple[Tensor, Tensor | int]:
+        def totals(rows: Rows, *found: Any) -> tuple[Tensor, Tensor | int]:
             if not edges:
                 return function(rows.x)
-            assert rows.edges is not None
-            return function(rows.sources, rows.edges[0])
+            return function(rows.sources, found[0])
 
         tag = f"{name}/log10" if log10 else f"{name}/value"
         statistic = Totals(totals, needs_edges=edges)

@@ -220,12 +220,10 @@ class LipschitzConstants(LayerCallback):
         tolerance: Positive = 1e-3,
     ) -> None:
         super().__init__(layers, every_n_epochs=every_n_epochs)
+        self.measure_log = MeasureLog(CONSTANTS)
         self.iterations = iterations
         self.tolerance = tolerance
         self._warned: set[str] = set()
-
-    def _make_log(self) -> MeasureLog:
-        return MeasureLog(CONSTANTS)
 
     def _open(
         self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]

@@ -1,5 +1,6 @@
 """The report of a probe: a table of the layers, the problems found and their remedies, as text."""
 
+import math
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -133,10 +134,7 @@ class Report:
         factors = self.values.get(symbol)
         if factors is None or factors.isna().any():
             return "unknown"
-        product = Decimal(1)
-        for factor in factors:
-            product *= Decimal(factor)
-        return f"{product:.3g}"
+        return f"{math.prod(map(Decimal, factors)):.3g}"
 
     def _conclusions(self) -> Iterator[str]:
         """The numbered problems, and the remedies of each."""
