@@ -23,7 +23,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from importlib import import_module
 from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -88,7 +87,7 @@ class PartIndex:
     """The parts that can be named: the imported ones, or those of the command line's cache on disk.
 
     Attributes:
-        parts: By kind and name.
+        parts: Gives those of a kind, by name.
         load_plugins: Called before a class that is not among the parts is imported.
         dropped: If it is a list, a part that takes the place of another keeps the options that both
             have, and the others are noted here. If None, it starts from its own defaults.
@@ -109,7 +108,7 @@ class PartIndex:
         if not isinstance(name, str):
             raise PartError(f"the name of a {kind} must be text, not {name!r}.", where)
         part = self._named(kind, name)
-        if part is None and self.parts is LIVE.parts:
+        if part is None and self.parts is parts_of:
             registry.load_entry_points()  # it may be the part of an installed plugin
             part = self._named(kind, name)
         if part is None and "." in name:
@@ -121,7 +120,7 @@ class PartIndex:
         return part
 
     def _named(self, kind: str, name: str) -> PartSpec | None:
-        known = self.parts[kind]
+        known = self.parts(kind)
         if name in known:
             return known[name]
         for part in known.values():
@@ -131,16 +130,16 @@ class PartIndex:
 
     def listed(self, kind: str) -> list[str]:
         """The names of a kind as users see them; for data sets these are class names."""
-        return sorted(part.shown for part in self.parts[kind].values())
+        return sorted(part.shown for part in self.parts(kind).values())
 
     def _unknown(self, kind: str, name: str) -> str:
         """The message for a name that no part has."""
         listed = self.listed(kind)
-        also = [part.class_name for part in self.parts[kind].values()]
+        also = [part.class_name for part in self.parts(kind).values()]
         message = registry.unknown(kind, name, listed, also) + registry.not_loaded()
         # People name a graph where its data set is asked for: --data Cora.
         homes = {}
-        for part in self.parts[kind].values():
+        for part in self.parts(kind).values():
             homes.update(dict.fromkeys(part.names, part))
         near = registry.nearest(name, homes)
         if near is None:
@@ -153,7 +152,7 @@ class PartIndex:
         self.load_plugins()
         cls = load_class(path)
         if not isinstance(cls, type):
-            near = registry.hint(path, [part.path for part in self.parts[kind].values()])
+            near = registry.hint(path, [part.path for part in self.parts(kind).values()])
             near = near or " If it is in a plugin, add --plugins FILE."
             message = f"{kind} {path!r} cannot be imported as a class.{near}"
             raise PartError(message + registry.not_loaded(), where)
@@ -163,21 +162,8 @@ class PartIndex:
         return describe(kind, cls, path)
 
 
-#: The rooms that register the built-in parts of other kinds than those of networks.
-ROOMS = {"data": "gnn_depth.data", "transform": "gnn_depth.data", "task": "gnn_depth.training"}
-
-
-class _Live(dict[str, Any]):
-    """The built-in and imported parts of each kind, looked up at every access, as more may be
-    imported."""
-
-    def __missing__(self, kind: str) -> Mapping[str, PartSpec]:
-        if kind in registry.KINDS:
-            import_module(ROOMS.get(kind, "gnn_depth.nn"))
-        return parts_of(kind)
-
-
-LIVE = PartIndex(_Live())
+#: The built-in and imported parts, looked up at every access, as more may be imported.
+LIVE = PartIndex(parts_of)
 
 
 # Entry points
@@ -219,8 +205,7 @@ def check(kind: str, value: Any) -> Any:
         PartError: See :func:`build`.
     """
     chosen = select(kind, value, where=(kind,))
-    for each in items_of(chosen):
-        check_complete(each, (kind,))  # not before: more options may come for a part, as flags do
+    check_complete(chosen, (kind,))  # not before: more options may come for a part, as flags do
     return chosen
 
 
@@ -288,13 +273,14 @@ def _select_one(kind: str, value: Any, known: PartIndex, where: Where, current: 
         chosen = current
     else:
         raise PartError(f"a {kind} needs its name before its options {', '.join(value)}.", where)
-    if key != "class_path" and list(given) != ["init_args"]:
-        chosen = with_options(chosen, given, known, where)
-        given = {}
-    for name, options in given.items():  # as LightningCLI's users write them
-        if name not in ("init_args", "dict_kwargs"):  # the second for a constructor that takes any
-            message = f"{name!r} stands beside class_path; options go under init_args."
-            raise PartError(message, (*where, name))
+    # LightningCLI's users write them one level down, some for a constructor that takes any.
+    below = {name: given.pop(name) for name in ("init_args", "dict_kwargs") if name in given}
+    if key == "class_path" and given:
+        name = next(iter(given))
+        message = f"{name!r} stands beside class_path; options go under init_args."
+        raise PartError(message, (*where, name))
+    chosen = with_options(chosen, given, known, where)
+    for name, options in below.items():
         chosen = with_options(chosen, options or {}, known, (*where, name))
     if key is None:
         return chosen
@@ -432,8 +418,7 @@ def completed(options: dict[str, Any], epochs: Any) -> dict[str, Any]:
             if length and not is_given:
                 value = replace(value, options={**value.options, length: int(epochs)})
         found[key] = value
-        for part in items_of(value):
-            check_complete(part, tuple(key.split(".")))
+        check_complete(value, tuple(key.split(".")))
     return found
 
 
@@ -450,19 +435,19 @@ def dotted(where: Where) -> str:
 
 
 def check_complete(chosen: Any, where: Where) -> None:
-    """Refuse a part that lacks an option it needs, also if it is an option of the chosen part."""
-    if not isinstance(chosen, PartChoice):
-        return
-    part, key = chosen.part, dotted(where)
-    for name, option in part.options.items():
-        value = chosen.options.get(name)
-        is_given = part.kind == "module" and name in GIVEN_BY_DATA
-        if option.is_required and value is None and not is_given:
-            needs = f"{part.class_name} needs {name}: --{key}.{name} VALUE."
-            about = f"--{SECTION_OF[part.kind]}.help {part.shown} explains its options."
-            raise PartError(f"{needs} {about}", where)
-        for inner in items_of(value):
-            check_complete(inner, (*where, "init_args", name))
+    """Refuse a part that lacks an option it needs, also one in a list or in an option of a part."""
+    for choice in items_of(chosen):
+        if not isinstance(choice, PartChoice):
+            continue
+        part = choice.part
+        for name, option in part.options.items():
+            value = choice.options.get(name)
+            is_given = part.kind == "module" and name in GIVEN_BY_DATA
+            if option.is_required and value is None and not is_given:
+                needs = f"{part.class_name} needs {name}: --{dotted(where)}.{name} VALUE."
+                about = f"--{SECTION_OF[part.kind]}.help {part.shown} explains its options."
+                raise PartError(f"{needs} {about}", where)
+            check_complete(value, (*where, "init_args", name))
 
 
 # Types of options
@@ -579,15 +564,14 @@ def _unknown_option(key: str, known: PartIndex) -> str:
         if option.startswith(start):
             neighbours.add(option.removeprefix(start).partition(".")[0])
     for place in ("data", "model.optimizer", *SECTIONS):
-        for part in known.parts[SECTIONS[place]].values():
+        for part in known.parts(SECTIONS[place]).values():
             for option in part.options:
                 homes.setdefault(option, f"{place}.{option}")
-    neighbour = registry.nearest(word, neighbours)
-    if neighbour is not None:
-        homes[word] = start + neighbour
+    near = registry.nearest(word, neighbours)
+    home = start + near if near else homes.get(word)
     hint = f"Available: {', '.join(sorted(neighbours))}."
-    if word in homes:
-        hint = f"Did you mean {homes[word]!r}?"
+    if home is not None:
+        hint = f"Did you mean {home!r}?"
     message = f"unknown option {key!r}. {hint}"
     if key in ("base", "axes", "rules"):  # sections of a sweep's file
         message += " A grid of runs is for gnn-depth sweep."

@@ -8,7 +8,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
@@ -71,6 +71,8 @@ LIBRARIES = {
     "logger": ("lightning.pytorch.loggers.Logger", ("lightning.pytorch.loggers",)),
     "transform": ("torch_geometric.transforms.BaseTransform", ("torch_geometric.transforms",)),
 }
+#: The rooms that register the built-in parts of other kinds than those of networks.
+ROOMS = {"data": "gnn_depth.data", "transform": "gnn_depth.data", "task": "gnn_depth.training"}
 OTHERS = ("torch.", "lightning.", "torch_geometric.")  # modules of other libraries
 #: Plain values that are not made of others.
 SCALAR = bool | int | float | str | None
@@ -160,7 +162,8 @@ class PartSpec:
         return self.name
 
 
-Parts: TypeAlias = Mapping[str, Mapping[str, PartSpec]]  # by kind and name
+#: The parts of a kind, by name.
+Parts: TypeAlias = Callable[[str], Mapping[str, PartSpec]]
 
 
 @cache
@@ -338,16 +341,12 @@ def argument_kind(annotation: Any) -> str | None:
     return None
 
 
-def imported_parts() -> dict[str, dict[str, PartSpec]]:
-    """Every class that has a short name: registered ones, and those of torch and Lightning, which
-    are imported here."""
-    return {kind: parts_of(kind) for kind in GIVEN}
-
-
 def parts_of(kind: str) -> dict[str, PartSpec]:
-    """Every class of a kind that has a short name, by name."""
+    """Every class of a kind that has a short name, by name: registered ones, and those of torch and
+    Lightning. The rooms that define them are imported here."""
     found: dict[str, PartSpec] = {}
     if kind in registry.KINDS:
+        importlib.import_module(ROOMS.get(kind, "gnn_depth.nn"))
         for name, cls in registry.registered(kind).items():
             found[name] = describe(kind, cls)
     if kind not in LIBRARIES:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import FunctionType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from gnn_depth.ranges import in_range
 
@@ -25,7 +25,6 @@ KINDS = ("layer", "norm", "init", "skip", "graph_dropout", "task", "data", "tran
 _TABLE: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}  # kind -> name -> class
 _BROKEN: dict[str, str] = {}  # installed plugins that do not load -> error message
 Registered = TypeVar("Registered", bound=type)
-P = ParamSpec("P")
 
 
 class RegistryError(ValueError):
@@ -133,8 +132,6 @@ def as_written(value: Any) -> str:
 
 def printable(text: str) -> str:
     """Text whose control characters, which a terminal would obey, are written out."""
-    if text.isprintable():
-        return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 

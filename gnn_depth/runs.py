@@ -10,7 +10,6 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,19 +104,24 @@ def new_run_folder(root: str | Path, name: str) -> Path:
         ) from error
 
 
-def runs_below(folder: Path) -> list[Path]:
-    """The runs with checkpoints in a folder of a name, or of all runs; the newest first."""
+def single_run(folder: Path) -> Path:
+    """The run in a folder: itself, or the only one below it, in a folder of a name or of all runs.
+
+    Raises:
+        ValueError: There are several, of which the newest are named.
+    """
     files = [*folder.glob("*/checkpoints/*.ckpt"), *folder.glob("*/*/checkpoints/*.ckpt")]
     found = {file.parents[1] for file in files}
-    return sorted(found, key=lambda run: (run.name, run), reverse=True)  # the name is when it began
-
-
-def choose_one(runs: Sequence[Path]) -> str:
-    """Say that there are several runs, of which one must be chosen."""
-    shown = "\n".join(f"  {run}" for run in runs[:MAX_NAMED])
-    if len(runs) > MAX_NAMED:
-        shown += f"\n  ... {len(runs):,} in all"
-    return f"it has {len(runs):,} runs; choose one, the newest first:\n{shown}"
+    if not found or any(folder.glob("checkpoints/*.ckpt")):
+        return folder
+    # The name of a run is when it began.
+    newest = sorted(found, key=lambda run: (run.name, run), reverse=True)
+    if len(newest) > 1:
+        shown = "".join(f"\n  {run}" for run in newest[:MAX_NAMED])
+        raise ValueError(
+            f"{str(folder)!r} has {len(newest):,} runs; choose one, the newest first:{shown}"
+        )
+    return newest[0]
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

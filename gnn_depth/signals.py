@@ -1,7 +1,7 @@
 """Signals that ask a process to stop: handled at once, or held back until a checkpoint is saved.
 
-Nothing happens at import; handlers are installed while :func:`raise_on_signal` or
-:func:`defer_signals` lasts, by the command alone.
+Nothing happens at import; handlers are installed while :func:`raise_on_signal` lasts, by
+the command alone.
 """
 
 import contextlib
@@ -74,15 +74,13 @@ class DeferredSignals:
         return first
 
 
-_kept: list[DeferredSignals] = []  # global, as signals are
-
-
 @contextlib.contextmanager
-def raise_on_signal() -> Iterator[None]:
-    """Raise :class:`Stopped` on a signal inside the context; ignored signals stay ignored, as
-    SIGHUP under nohup."""
+def raise_on_signal() -> Iterator[DeferredSignals]:
+    """Raise :class:`Stopped` on a signal inside the context, unless the code there holds signals
+    back; ignored signals stay ignored, as SIGHUP under nohup."""
+    kept = DeferredSignals()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield kept
         return
     terminals = [stream for stream in (sys.stdout, sys.stderr) if stream.isatty()]
 
@@ -91,7 +89,7 @@ def raise_on_signal() -> Iterator[None]:
             with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
                 for stream in terminals:
                     os.dup2(nowhere.fileno(), stream.fileno())
-        first = handle(number)
+        first = kept.handle(number)
         if first and os.environ.get("LOCAL_RANK", "0") == "0":  # one of several processes is enough
             with contextlib.suppress(OSError):
                 os.write(2, NOTE)  # print could be what was interrupted
@@ -100,27 +98,7 @@ def raise_on_signal() -> Iterator[None]:
     caught = [number for number in NUMBERS if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, answer) for number in caught}
     try:
-        yield
+        yield kept
     finally:
         for number, known in before.items():
             signal.signal(number, known)
-
-
-def handle(number: int) -> bool:
-    """Handle a signal as if it had just arrived; see :meth:`DeferredSignals.handle`."""
-    if not _kept:
-        raise Stopped(number)
-    return _kept[-1].handle(number)
-
-
-@contextlib.contextmanager
-def defer_signals() -> Iterator[DeferredSignals]:
-    """Let the code inside the context hold signals back; until it does, they are handled at
-    once."""
-    kept = DeferredSignals()
-    with raise_on_signal():
-        _kept.append(kept)
-        try:
-            yield kept
-        finally:
-            _kept.remove(kept)

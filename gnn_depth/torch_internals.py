@@ -3,8 +3,7 @@
 tests/test_torch_internals.py and tests/nn/test_traces.py fail where a new PyTorch changes one.
 """
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from typing import Any
 
@@ -94,21 +93,6 @@ def hooks_of(module: nn.Module) -> list[dict[int, Any]]:
         module._backward_pre_hooks,
         module._backward_hooks,
     ]
-
-
-@contextmanager
-def without_hooks(module: nn.Module) -> Iterator[None]:
-    """Take the hooks of a module and of all inside it away for a while."""
-    taken = []
-    for each in module.modules():
-        for hooks in hooks_of(each):
-            taken.append((hooks, dict(hooks)))
-            hooks.clear()
-    try:
-        yield
-    finally:
-        for hooks, before in taken:
-            hooks.update(before)
 
 
 def version(x: Tensor) -> int | None:

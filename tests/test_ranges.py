@@ -63,7 +63,7 @@ def numbers(kind):
         found = [(kind, "", option) for key, option in options if key.startswith(f"{kind}.")]
     else:
         found = []
-        for part in known().parts[kind].values():
+        for part in known().parts(kind).values():
             if part.path.startswith("gnn_depth."):
                 found += [(part.name, part.path, option) for option in part.options.values()]
     return [each for each in found if re.search(r"^(list\[)?(int|float)\b", each[2].type)]

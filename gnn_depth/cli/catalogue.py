@@ -16,7 +16,7 @@ from gnn_depth import registry
 from gnn_depth.builder import PartIndex
 from gnn_depth.cli import RUNS
 from gnn_depth.cli.errors import LIBRARIES, OURS
-from gnn_depth.part_specs import Option, PartsOf, PartSpec, imported_parts, options_of
+from gnn_depth.part_specs import GIVEN, Option, PartsOf, PartSpec, options_of, parts_of
 from gnn_depth.ranges import Natural, Positive, Range
 from gnn_depth.runs import digest, write_atomically
 
@@ -78,14 +78,14 @@ def catalogue(plugins: Sequence[str], command: str = "fit") -> PartIndex:
 
     def build() -> tuple[Any, Any]:
         load()
-        return imported_parts(), options_of_runs()
+        return {kind: parts_of(kind) for kind in GIVEN}, options_of_runs()
 
     if any(registry.registered(kind) for kind in registry.KINDS):  # everything is imported already
         parts, options = build()
     else:
         parts, options = cached(plugins, build)
     taken = {key: each for key, each in options.items() if command in COMMANDS.get(key, RUNS)}
-    return PartIndex(parts, load, [], taken)
+    return PartIndex(parts.__getitem__, load, [], taken)
 
 
 def options_of_runs() -> dict[str, Option]:

@@ -16,7 +16,7 @@ from gnn_depth.cli.errors import UsageError, on_screen
 from gnn_depth.data.schema import Schema
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.registry import hint
-from gnn_depth.runs import choose_one, is_alive, read_result, runs_below
+from gnn_depth.runs import is_alive, read_result, single_run
 from gnn_depth.sweeps.grid import dotted_options
 from gnn_depth.training.checkpoints import options_in, read_checkpoint
 from gnn_depth.training.identity import plugin_versions
@@ -243,9 +243,7 @@ def find(
         if word == AUTO:
             runs = [run for run in runs if _is_same(run, config)]
     elif folder.is_dir():
-        runs = runs_below(folder) or [folder]
-        if len(runs) > 1:
-            raise UsageError(f"--ckpt_path {word}: {choose_one(runs)}")
+        runs = [single_run(folder)]
     else:
         found = read(folder)
         if trains and not found.resumable:

@@ -47,7 +47,7 @@ def listing(kinds: Iterable[str], known: PartIndex, only_registered: bool = Fals
     for kind in kinds:
         rows = [kind]
         for part in sorted(
-            known.parts[kind].values(), key=lambda part: part.path.startswith(LIBRARY)
+            known.parts(kind).values(), key=lambda part: part.path.startswith(LIBRARY)
         ):
             if only_registered and part.path.startswith(LIBRARY):
                 continue

@@ -36,7 +36,7 @@ def main(
     if not re.fullmatch(r"[A-Z]\w*", name, re.ASCII) or keyword.iskeyword(word):
         raise UsageError(f"{name!r} cannot be the name of a class: name one such as MyNorm.")
     part, tests = Path(output, f"{word}.py"), Path(output, f"test_{word}.py")
-    known = catalogue([]).parts[kind].get(word)
+    known = catalogue([]).parts(kind).get(word)
     if known:
         raise UsageError(f"{kind} {word!r} already exists: {known.path}. Choose another name.")
     for file in (part, tests):

@@ -20,7 +20,7 @@ from gnn_depth.cli.errors import explained
 from gnn_depth.cli.outputs import write_whole
 from gnn_depth.config_file import to_yaml
 from gnn_depth.runs import Origin
-from gnn_depth.signals import defer_signals
+from gnn_depth.signals import raise_on_signal
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
 from gnn_depth.training.loggers import quiet
@@ -68,7 +68,7 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
     evaluate = partial(getattr(cli.trainer, command), ckpt_path=path, weights_only=True)
     if command == "predict":
         return _predict(cli, evaluate)
-    with defer_signals():
+    with raise_on_signal():
         result = evaluate(model, datamodule=data, verbose=False)
     if not cli.trainer.is_global_zero:
         return ""
@@ -113,7 +113,10 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
     if stack is None or not (stack.segment_length or stack.reversible):
         process.keep_freed_memory()
     threading.excepthook = process.report_of_thread
-    with defer_signals() as signals, explained(lambda: cli.recorder.folder and cli.recorder.shown):
+    with (
+        raise_on_signal() as signals,
+        explained(lambda: cli.recorder.folder and cli.recorder.shown),
+    ):
         SafeStop(signals).replace(cli.trainer)  # its handlers of signals
         path = cli.resolved["ckpt_path"]
         return run(
@@ -130,7 +133,7 @@ def train_in_command(cli: CommandLineInterface, origin: Origin | None = None) ->
 
 def _predict(cli: CommandLineInterface, evaluate: Callable[..., Any]) -> str:
     """Write the predictions of a model, and describe the file."""
-    with defer_signals():
+    with raise_on_signal():
         table = predictions_of(
             cli.model,
             cli.datamodule,

@@ -13,6 +13,7 @@ from gnn_depth.builder import PartIndex
 from gnn_depth.cli.catalogue import catalogue
 from gnn_depth.cli.errors import UsageError
 from gnn_depth.config_file import Source
+from gnn_depth.part_specs import GIVEN
 from gnn_depth.yaml_limits import contents
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ def refuse_unknown(
     before any of them takes effect."""
     known = known or catalogue([])
     safe, unsafe = set(OURS), set()
-    for parts in known.parts.values():
-        for part in parts.values():
+    for kind in GIVEN:
+        for part in known.parts(kind).values():
             if part.runs_code:
                 unsafe |= {part.name, part.class_name, part.path}
             else:

@@ -17,7 +17,7 @@ from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.schema import Unknown
 from gnn_depth.diagnostics.jacobian import Influence, influence
 from gnn_depth.registry import first_of
-from gnn_depth.runs import choose_one, curves_text, read_result, runs_below
+from gnn_depth.runs import curves_text, read_result, single_run
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.export import export_model
 from gnn_depth.training.loggers import in_digits
@@ -214,16 +214,10 @@ def load(path: str | Path) -> Run:
     Raises:
         ValueError: There is no run with a checkpoint, or there are several, which are named.
     """
-    folder = Path(path).expanduser()
-    found = []
-    for run in (folder, *runs_below(folder)):
-        if (run / "result.json").is_file() and any((run / "checkpoints").glob("*.ckpt")):
-            found.append(run)
-    if not found:
+    run = single_run(Path(path).expanduser())
+    if not (run / "result.json").is_file() or not any((run / "checkpoints").glob("*.ckpt")):
         raise ValueError(f"{str(path)!r} is not the folder of a run with a checkpoint.")
-    if len(found) > 1 and found[0] != folder:
-        raise ValueError(f"{str(path)!r}: {choose_one(found)}")
-    return Run(found[0])
+    return Run(run)
 
 
 def take_weights(model: Any, run: str | Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from gnn_depth import __version__, registry
 from gnn_depth.cli import catalogue
-from gnn_depth.part_specs import imported_parts
+from gnn_depth.part_specs import GIVEN, parts_of
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 
@@ -64,7 +64,7 @@ def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the
         assert f"{kind}\n  " in shown or not registry.registered(kind)
         for name, cls in registry.registered(kind).items():
             assert f"\n  {cls.__name__ if kind == 'data' else name}(" in shown
-    parts = imported_parts()
+    parts = {kind: parts_of(kind) for kind in GIVEN}
     written = json.dumps(parts, default=catalogue._plain)
     assert json.loads(written, object_hook=catalogue._read) == parts
 
@@ -127,7 +127,9 @@ def test_commands_that_need_no_torch_do_not_import_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     # As a first command writes it.
-    catalogue.cached((), lambda: (imported_parts(), catalogue.options_of_runs()))
+    catalogue.cached(
+        (), lambda: ({kind: parts_of(kind) for kind in GIVEN}, catalogue.options_of_runs())
+    )
     lines = {"--version": 0, "--help": 0, "list": 0, "fit --model.norm.help pair": 0}
     lines |= {"fit --help": 0, "sweep --help": 0, "reproduce --help": 0, "new norm MyOwn": 0}
     lines |= {"fitt": 2, "fit --config none.yaml": 2, "sweep none.yaml": 2}

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from gnn_depth_remedies import SPoG
-from gnn_depth_remedies.spog import _Trial
+from gnn_depth_remedies.spog import _Trial, without_hooks
 
 from gnn_depth import DeepGNN
 from gnn_depth.nn.inits import Xavier
@@ -81,3 +81,20 @@ def test_states_that_are_zero_and_layers_without_a_chain_are_refused(data):
 
 def test_it_conforms():
     check_init("spog", steps=2)
+
+
+def test_hooks_are_away_for_a_while_and_back_afterwards():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3))
+    seen = []
+    model.register_forward_hook(lambda *_: seen.append("outer"))
+    model[0].register_forward_pre_hook(lambda *_: seen.append("inner"))
+    model[0].register_full_backward_hook(lambda *_: seen.append("backward"))
+    x = torch.randn(2, 3, requires_grad=True)
+    with without_hooks(model):
+        model(x).sum().backward()
+        handle = model.register_forward_hook(lambda *_: seen.append("within"))
+        model(x)
+        handle.remove()
+    assert seen == ["within"]
+    model(x).sum().backward()
+    assert seen == ["within", "inner", "outer", "backward"]

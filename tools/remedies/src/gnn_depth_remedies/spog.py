@@ -1,6 +1,7 @@
 """SPoGInit: an initialisation that searches for the scale of every layer on the graph itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, TypeAlias
 
 import torch
@@ -12,7 +13,7 @@ from gnn_depth.nn.functional import aggregate
 from gnn_depth.nn.inits import Xavier
 from gnn_depth.ranges import Positive, Range
 from gnn_depth.registry import described
-from gnn_depth.torch_internals import without_hooks
+from gnn_depth.torch_internals import hooks_of
 
 Steps: TypeAlias = Annotated[int, Range(0, 10_000)]
 Objective: TypeAlias = Callable[[Tensor], float]
@@ -25,6 +26,21 @@ DECAY_EVERY, DECAY = 20, 0.7
 PATIENCE = 10
 SMALLEST = 1e-3  # of a scale
 NOT_FINITE = 1e30  # the objective where a number is not
+
+
+@contextmanager
+def without_hooks(module: nn.Module) -> Iterator[None]:
+    """Take the hooks of a module and of all inside it away for a while."""
+    taken = []
+    for each in module.modules():
+        for hooks in hooks_of(each):
+            taken.append((hooks, dict(hooks)))
+            hooks.clear()
+    try:
+        yield
+    finally:
+        for hooks, before in taken:
+            hooks.update(before)
 
 
 @register("init", "spog")
