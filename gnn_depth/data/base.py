@@ -419,8 +419,15 @@ class WrapsSource:
 
 # Properties of the base classes, which __getattr__ would not reach.
 for _name in (
-    *("num_classes", "num_edge_features", "class_names", "node_ids", "node_order"),
-    *("task", "notes", "schema", "split_is_random"),
+    "num_classes",
+    "num_edge_features",
+    "class_names",
+    "node_ids",
+    "node_order",
+    "task",
+    "notes",
+    "schema",
+    "split_is_random",
 ):
     setattr(WrapsSource, _name, of_source(_name))
 

@@ -213,7 +213,14 @@ class CheckedGraphs(NodeDataModule):
             if graph.edge_weight is not None:
                 raw.of_schema.setdefault("edge_weight", "edge_weight")
             if self.scale_target and trained is None:
-                raw.of_schema["targets_scaling"] = _scalings(batch)
+                if task_of(targets.y) != "regression":
+                    raise DataError(
+                        "scale_target is for numbers to predict, and these are "
+                        f"{task_of(targets.y)} targets."
+                    )
+                known = targets.y[batch.train_mask]
+                scalings = map(Scaling.fit, known.view(len(known), -1).T)
+                raw.of_schema["targets_scaling"] = tuple(scalings)
             self._raw, self._targets = raw, targets
             self.all_ids, self.labelled = raw.node_ids, targets.labelled
         return batch
@@ -434,13 +441,3 @@ def split_masks(count: int, split: Mapping[str, object]) -> list[Tensor]:
             )
         masks.append(torch.isin(every, rows))
     return masks
-
-
-def _scalings(batch: NodeBatch) -> tuple[Scaling, ...]:
-    """A scaling of each number to predict, fitted on the training rows."""
-    if task_of(batch.y) != "regression":
-        raise DataError(
-            f"scale_target is for numbers to predict, and these are {task_of(batch.y)} targets."
-        )
-    known = batch.y[batch.train_mask]
-    return tuple(Scaling.fit(column) for column in known.view(len(known), -1).T)

@@ -159,8 +159,19 @@ def read_graph(
     if schema["edge_weight"] is not None:
         of_edges.insert(0, {"name": schema["edge_weight"], "kind": "number", "fill": None})
     graph = pd.concat([graph, pd.DataFrame(encoded(edges, of_edges, unknown))], axis=1)
-    if not schema["directed"]:
-        graph = _both_ways(graph)
+    if not schema["directed"]:  # each edge once in both directions
+        reverse = graph.rename(columns={"source": "target", "target": "source"})
+        both = pd.concat([graph, reverse[graph.columns]], ignore_index=True)
+        # An edge that the table has in both directions would be there twice.
+        both = both.drop_duplicates()
+        conflicting = both.index[both.duplicated(ENDS)]
+        if len(conflicting):
+            raise ValueError(
+                f"row {conflicting[0] % len(graph)} (from 0) of the edges repeats an earlier edge "
+                "with other values, and directed false makes one edge of both: merge them with "
+                "edges.groupby([...]).sum()."
+            )
+        graph = both
     values = graph.drop(columns=ENDS).to_numpy()
     arrays = {"x": encoded(nodes, schema["columns"], unknown)}
     arrays["edge_index"] = graph[ENDS].to_numpy(np.int64).T.copy()
@@ -171,21 +182,6 @@ def read_graph(
     if schema["edge_columns"]:
         arrays["edge_attr"] = values
     return ids, arrays
-
-
-def _both_ways(graph: pd.DataFrame) -> pd.DataFrame:
-    """Each edge once in both directions."""
-    reverse = graph.rename(columns={"source": "target", "target": "source"})
-    # An edge that the table has in both directions would be there twice.
-    both = pd.concat([graph, reverse[graph.columns]], ignore_index=True).drop_duplicates()
-    conflicting = both.index[both.duplicated(ENDS)]
-    if len(conflicting):
-        raise ValueError(
-            f"row {conflicting[0] % len(graph)} (from 0) of the edges repeats an earlier edge with "
-            "other values, and directed false makes one edge of both: merge them with "
-            "edges.groupby([...]).sum()."
-        )
-    return both
 
 
 def predict(

@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 import pandas as pd
 
 from gnn_depth.data.checks import SPLITS, DataError
@@ -188,7 +187,17 @@ class Tables(CheckedGraphs):
                 "y": encoded(nodes, [asdict(Column(name, fill=0.0)) for name in label])
             }
         else:
-            found = {"y": class_names_in(take(nodes, label[0]))}
+            values = take(nodes, label[0])
+            if pd.api.types.is_float_dtype(values):
+                values = values.convert_dtypes()  # integers, some of which are missing
+            if pd.api.types.is_float_dtype(values):
+                raise DataError(
+                    f"label {label[0]!r} has numbers with decimals, not classes: to predict them, "
+                    f"give targets (--data.targets '[{label[0]}]')."
+                )
+            # The names of classes as text, empty where there is none.
+            names = values.astype(object).where(values.notna(), "").astype(str)
+            found = {"y": names.to_numpy(object)}
         if self.split_column:
             words = take(nodes, self.split_column).fillna("")
             strange = words[~words.isin([*SPLITS, ""])]
@@ -199,19 +208,3 @@ class Tables(CheckedGraphs):
                 )
             found |= {f"{part}_mask": (words == part).to_numpy() for part in SPLITS}
         return found
-
-
-def class_names_in(values: pd.Series) -> np.ndarray:
-    """The names of classes as text, empty where there is none.
-
-    Raises:
-        DataError: They are numbers with decimals.
-    """
-    if pd.api.types.is_float_dtype(values):
-        values = values.convert_dtypes()  # integers, some of which are missing
-    if pd.api.types.is_float_dtype(values):
-        raise DataError(
-            f"label {str(values.name)!r} has numbers with decimals, not classes: to "
-            f"predict them, give targets (--data.targets '[{values.name}]')."
-        )
-    return values.astype(object).where(values.notna(), "").astype(str).to_numpy(object)

@@ -10,7 +10,6 @@ from jaxtyping import Int, Int16
 from torch import Tensor
 
 from gnn_depth.data.base import GraphDataModule, NodeBatch, fingerprint, masks_of
-from gnn_depth.data.checks import DataError
 from gnn_depth.data.draws import Draws
 from gnn_depth.data.loaders import EpochLoader, FixedLoader, share
 from gnn_depth.graph import Graph
@@ -107,8 +106,6 @@ class TreeNeighborsMatch(GraphDataModule):
     def train_dataloader(self) -> EpochLoader[Tensor]:
         count = self.passes * len(self.examples.train)
         rank, processes = share(self.trainer, "batch_size", self.batch_size)
-        if count < processes:  # one would wait for its batch forever
-            raise DataError(f"{count} examples are too few for {processes} processes: use fewer.")
 
         def plan(epoch: int) -> Sequence[Tensor]:
             # All in a random order, for each pass.

@@ -1,7 +1,7 @@
 """From how far a trained node reads: the influence of the nodes around it, by their distance."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -139,10 +139,9 @@ def influence(
     if not len(chosen):
         raise ValueError("there are no nodes to measure: name some, or ask for 1 or more.")
     x = x.detach().clone().requires_grad_()
-    evaluated: AbstractContextManager[None] = nullcontext()
-    if isinstance(model, nn.Module):
-        evaluated = evaluating(model)
-    with evaluated, torch.enable_grad():
+    with ExitStack() as stack, torch.enable_grad():
+        if isinstance(model, nn.Module):
+            stack.enter_context(evaluating(model))
         out = model(x, edge_index)
     distances = hops_to(chosen, edges, len(x))
     by_hop = np.zeros((len(chosen), int(distances[distances.isfinite()].max()) + 1))

@@ -80,6 +80,10 @@ class watch:  # noqa: N801 - a context manager
         shared: True if all processes have the same batch, not parts of one.
         optimizer: Ends a step at each of its steps, in place of ``watched.step()``.
 
+    Attributes:
+        layers: The name of each layer by its number; a layer that is called several times in a pass
+            has as many numbers.
+
     Raises:
         ValueError: There is no such layer or measure, ``every`` is not positive, or the
             model is none.
@@ -122,8 +126,8 @@ class watch:  # noqa: N801 - a context manager
             scaler=scaler,
         )
         self._values = StepValues(self._driver.measures)
-        self._layers = self._driver.layers
-        self._columns = len(self._layers)  # other processes may have called more layers
+        self.layers = self._driver.layers
+        self._columns = len(self.layers)  # other processes may have called more layers
         self._notes: dict[str, str] = {}
         self._state = "new"  # then "open", then "ended"
         self._step = 0
@@ -162,7 +166,17 @@ class watch:  # noqa: N801 - a context manager
 
     def _end_step(self) -> None:
         if self._step % self._every == 0:
-            self._measure()
+            values = self._driver.end_step()
+            self._driver.add_updates(values)
+            for kind, text in self._driver.notes.items():
+                self._note(kind, text)
+            # A step that called fewer layers, or none, takes no names away.
+            layers = self._driver.layers
+            if len(layers) >= len(self.layers):
+                self.layers = layers
+            self._columns = max(self._columns, len(layers), values.shape[1])
+            if self._values.add(self._step, values):
+                self._values.rows(self._columns)
         self._step += 1
         self._begin_step()
 
@@ -176,21 +190,6 @@ class watch:  # noqa: N801 - a context manager
         if self._step == 0 or self._every > 1:  # else the hooks of the step before are there
             self._driver.attach()
 
-    @torch.no_grad()
-    def _measure(self) -> None:
-        """Record the values of the step that ends."""
-        values = self._driver.end_step()
-        self._driver.add_updates(values)
-        for kind, text in self._driver.notes.items():
-            self._note(kind, text)
-        # A step that called fewer layers, or none, takes no names away.
-        layers = self._driver.layers
-        if len(layers) >= len(self._layers):
-            self._layers = layers
-        self._columns = max(self._columns, len(layers), values.shape[1])
-        if self._values.add(self._step, values):
-            self._values.rows(self._columns)
-
     def _note(self, kind: str, text: str) -> None:
         if kind not in self._notes:
             self._notes[kind] = text
@@ -202,15 +201,9 @@ class watch:  # noqa: N801 - a context manager
         warning."""
         return list(self._notes.values())
 
-    @property
-    def layers(self) -> dict[int, str]:
-        """The name of each layer by its number; a layer that is called several times in a pass has
-        as many numbers."""
-        return dict(self._layers)
-
     def _numbers(self) -> np.ndarray:
         """The number of each column's layer."""
-        numbers = list(self._layers)
+        numbers = list(self.layers)
         if len(numbers) < self._columns:  # other processes have more, whose names are not known
             numbers = list(range(1, self._columns + 1))
         return np.array(numbers, dtype=int)
@@ -243,7 +236,7 @@ class watch:  # noqa: N801 - a context manager
 
     def __repr__(self) -> str:
         head = (
-            f"watch of {len(self._layers)} layers, {self._state}: {len(self._values.steps)} of "
+            f"watch of {len(self.layers)} layers, {self._state}: {len(self._values.steps)} of "
             f"{self._step} steps measured"
         )
         lines = [head]

@@ -73,8 +73,8 @@ def test_residual_connections_turn_that_into_growth_and_a_bound_of_the_weights_e
 
 
 def test_every_failure_mode_has_remedies_that_are_registered():
-    for part in chain(*REMEDIES.values()):
-        LIVE.find(part.kind, part.name)
+    for kind, name in chain(*REMEDIES.values()):
+        LIVE.find(kind, name)
     assert set(REMEDIES) == set(FAILURE_MODES)
     assert {*KINDS, "data", "task", "transform"} == set(registry.KINDS)
 
@@ -87,6 +87,6 @@ def test_a_remedy_that_is_not_registered_is_refused_by_the_probe(refused):
 @pytest.fixture(autouse=True)
 def own_remedies():
     """Remedies that a test adds are there for that test only."""
-    before = {mode: list(parts) for mode, parts in REMEDIES.items()}
+    before = {mode: dict(parts) for mode, parts in REMEDIES.items()}
     yield
     REMEDIES.update(before)

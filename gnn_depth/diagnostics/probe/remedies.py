@@ -19,17 +19,9 @@ SHALLOW = 3  # layers of the model that shows if a part fits
 Build: TypeAlias = Callable[[Mapping[str, Any]], nn.Module]
 
 
-@dataclass(frozen=True)
-class RemedyPart:
-    """A registered part that helps against a failure mode, with the options to use it with."""
-
-    kind: str
-    name: str
-    options: Mapping[str, object]
-
-
-#: The parts that help against each failure mode. Plugins add theirs with :func:`add_remedy`.
-REMEDIES: dict[str, list[RemedyPart]] = {mode: [] for mode in FAILURE_MODES}
+#: The registered parts that help against each failure mode, by kind and name, with the options to
+#: use them with. Plugins add theirs with :func:`add_remedy`.
+REMEDIES: dict[str, dict[tuple[str, str], dict[str, object]]] = {mode: {} for mode in FAILURE_MODES}
 
 
 def add_remedy(failure_mode: str, kind: str, name: str, **options: object) -> None:
@@ -52,8 +44,7 @@ def add_remedy(failure_mode: str, kind: str, name: str, **options: object) -> No
         raise ValueError(registry.unknown("failure mode", failure_mode, FAILURE_MODES))
     if kind not in KINDS:
         raise ValueError(registry.unknown("kind of a remedy", kind, KINDS))
-    others = [part for part in REMEDIES[failure_mode] if (part.kind, part.name) != (kind, name)]
-    REMEDIES[failure_mode] = [*others, RemedyPart(kind, name, options)]  # the last word counts
+    REMEDIES[failure_mode][kind, name] = options  # the last word counts
 
 
 def _add_all(failure_mode: str, **names: str) -> None:
@@ -129,8 +120,8 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
     Raises:
         ValueError: A remedy names a part that is not registered.
     """
-    for known in chain(*REMEDIES.values()):
-        builder.LIVE.find(known.kind, known.name)  # an unknown name would never be proposed
+    for kind, name in chain(*REMEDIES.values()):
+        builder.LIVE.find(kind, name)  # an unknown name would never be proposed
     found = []
     for kind in KINDS:
         present = items_of(options.get(kind) or [])
@@ -144,10 +135,10 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
             against: list[int] = []
             given: dict[str, object] = {}
             for position, finding in enumerate(findings):
-                for each in REMEDIES[finding.mode]:
-                    if (each.kind, each.name) == (kind, name):
-                        against.append(position)
-                        given |= each.options
+                needed = REMEDIES[finding.mode].get((kind, name))
+                if needed is not None:
+                    against.append(position)
+                    given |= needed
             if not against or name in names:  # a model that has the part is not helped by it
                 continue
             part: Any = {"name": name, **given}
