@@ -124,7 +124,7 @@ class PartIndex:
         if name in known:
             return known[name]
         for part in known.values():
-            if name == part.class_name or (name == part.path and not part.refusal):
+            if name in (part.class_name, part.path):
                 return part
         return None
 
@@ -291,23 +291,22 @@ def _in_place_of(current: Any, chosen: PartChoice, known: PartIndex, where: Wher
     """A part that takes the place of the current one, with the options that both have."""
     if known.dropped is None or not isinstance(current, PartChoice):
         return chosen
-    kept, lost = {}, []
+    kept = {}
     # The options of a data set, such as the name of its graph, mean nothing to another one.
-    keeps = chosen.part.kind != "data" or chosen.part.path == current.part.path
-    for name, item in current.options.items():
-        try:
-            if keeps and name in chosen.part.options:
-                kept[name] = option_value(chosen.part.options[name], item, known, (*where, name))
-            elif name not in chosen.options:
-                lost.append(name)
-        except PartError:  # the new part's option of this name has another type or range
-            lost.append(name)
+    if chosen.part.kind != "data" or chosen.part.path == current.part.path:
+        for name, item in current.options.items():
+            # An option of this name may be missing, or have another type or range.
+            with suppress(PartError, KeyError):
+                option = chosen.part.options[name]
+                kept[name] = option_value(option, item, known, (*where, name))
+    options = {**kept, **chosen.options}
+    lost = [name for name in current.options if name not in options]
     if lost:
         known.dropped.append(
             f"{dotted(where)} {chosen.part.shown} takes no {', '.join(lost)} from "
             f"{current.part.shown}"
         )
-    return PartChoice(chosen.part, {**kept, **chosen.options})
+    return PartChoice(chosen.part, options)
 
 
 def with_options(chosen: PartChoice, given: Any, known: PartIndex, where: Where) -> PartChoice:
@@ -464,9 +463,10 @@ def convert(option: Option, value: Any, where: Where = ()) -> Any:
     """
     key = dotted(where) or option.name
     if option.range is not None:
-        refusal = option.range.refusal(key, value)
-        if refusal:
-            raise PartError(refusal, where)
+        try:
+            option.range.check(key, value)
+        except ValueError as error:
+            raise PartError(str(error), where) from None
     if value is None:
         if option.type and "None" not in option.types and option.default is not None:
             raise PartError(f"{key} cannot be null.", where)

@@ -370,13 +370,12 @@ def _library(base: type, modules: Iterable[str]) -> Iterator[tuple[str, type]]:
                 continue
             if cls.__module__.startswith(module):  # defined here
                 yield f"{module}.{name}", cls
-    libraries = {module.partition(".")[0] for module in OTHERS} | {"gnn_depth"}
     below: list[type] = base.__subclasses__()
     for own in below:
         below += own.__subclasses__()  # the loop comes to them too
         # A class that was defined again, as in a notebook, leaves its old one behind.
         current = getattr(sys.modules.get(own.__module__), own.__name__, None)
-        if own.__module__.partition(".")[0] not in libraries and current is own:
+        if current is own and not own.__module__.startswith((*OTHERS, "gnn_depth.")):
             yield registry.import_path(own), own
 
 

@@ -44,9 +44,9 @@ class Range:
             ends.append(f"{high} {self.high}")
         return " and ".join(ends) or "finite"
 
-    def refusal(self, name: str, value: Any) -> str | None:
-        """Why a number, also as text, or one of a list is not accepted; None if it is, or if it is
-        not a number."""
+    def check(self, name: str, value: Any) -> None:
+        """Raise a ValueError for a number, also as text, or one of a list, that is outside or not
+        finite; what is not a number passes."""
         items = value
         if not isinstance(value, list | tuple):
             items = [value]
@@ -61,14 +61,7 @@ class Range:
                 # "at least 0" does not tell what is wrong with infinity.
                 if not isfinite(number) and wanted != "finite":
                     wanted = f"finite and {wanted}"
-                return f"{name} must be {wanted}, not {item}."
-        return None
-
-    def check(self, name: str, value: Any) -> None:
-        """Raise a ValueError for a number, or one of a list, that is outside or not finite."""
-        refusal = self.refusal(name, value)
-        if refusal:
-            raise ValueError(refusal)
+                raise ValueError(f"{name} must be {wanted}, not {item}.")
 
 
 @dataclass(frozen=True)

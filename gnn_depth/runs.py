@@ -61,18 +61,6 @@ class Origin:
     folder: Path | None = None  # an existing one; by default the run gets a new one
 
 
-def on_test_set(monitor: str, metric: str = "acc") -> str:
-    """The same metric of the test set, at the best validation epoch: ``test_acc_at_best_val`` for
-    ``val/acc``.
-
-    Of the test set no loss is measured: for ``val/loss`` it is the task's own ``metric``.
-    """
-    name = monitor.partition("/")[2]
-    if name == "loss":
-        name = metric
-    return f"test_{name}_at_best_val"
-
-
 def new_run_folder(root: str | Path, name: str) -> Path:
     """Make the folder ``root/name/DATE_TIME``, with ``_2`` after it if a run has started in the
     same second.
@@ -181,15 +169,6 @@ def read_result(folder: str | Path) -> dict[str, Any]:
             f"has format {version!r} of another gnn-depth (this one reads up to {FORMAT})"
         )
     return result
-
-
-def curves_text(path: Path) -> str:
-    """The whole rows of a run's ``metrics.csv``.
-
-    A last row without its end was cut off as it was written: its last number may have lost digits.
-    """
-    text, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
-    return text
 
 
 def _checksum(result: dict[str, Any]) -> str:

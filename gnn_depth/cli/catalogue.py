@@ -112,9 +112,7 @@ def options_of_runs() -> dict[str, Option]:
 def load_plugins(plugins: Iterable[str]) -> None:
     """Import the plugins of installed packages, with a warning for those that fail, and then the
     named plugins."""
-    # All three register the built-in parts, whose names no plugin can take.
-    import gnn_depth.data
-    import gnn_depth.nn
+    # It imports all rooms that register built-in parts, whose names no plugin can take.
     import gnn_depth.training  # noqa: F401
 
     for failure in registry.load_entry_points():
@@ -146,13 +144,12 @@ def cached(plugins: Sequence[str], build: Callable[[], Any]) -> Any:
     # Whatever is wrong with an entry, or if there is none, it is built anew.
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
         entry = json.loads(path.read_text(encoding="utf-8"), object_hook=_read)
-        stamps = entry["sources"]
-        if all(_stamp(file) == stamps[file] for file in stamps):
+        if _stamps(entry["sources"]) == entry["sources"]:
             return entry["content"]
     content = build()
     if registry.not_loaded():  # a broken plugin may be mended without a change of its own files
         return content
-    stamps = {file: _stamp(file) for file in _sources({"gnn_depth", *map(_top, modules)})}
+    stamps = _stamps(_sources({"gnn_depth", *map(_top, modules)}))
     text = json.dumps({"sources": stamps, "content": content}, default=_plain)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -194,6 +191,10 @@ def _sources(packages: set[str]) -> set[str]:
     return {file for file in found if Path(file).is_absolute() and Path(file).exists()}
 
 
-def _stamp(file: str) -> list[int]:
-    status = Path(file).stat()
-    return [status.st_mtime_ns, status.st_size]
+def _stamps(files: Iterable[str]) -> dict[str, list[int]]:
+    """Time and size of each file."""
+    found = {}
+    for file in files:
+        status = Path(file).stat()
+        found[file] = [status.st_mtime_ns, status.st_size]
+    return found

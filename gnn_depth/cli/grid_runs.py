@@ -14,8 +14,6 @@ import torch
 import torch.utils.tensorboard  # imported once, before the processes of all runs are forked
 from tqdm import tqdm
 
-import gnn_depth.data
-import gnn_depth.nn  # noqa: F401  (registers every built-in part)
 from gnn_depth.builder import build
 from gnn_depth.cli import trust
 from gnn_depth.cli.assemble import CommandLineInterface, resolve

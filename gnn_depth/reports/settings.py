@@ -15,7 +15,7 @@ import pandas as pd
 
 from gnn_depth.registry import first_of, unknown
 from gnn_depth.reports.load import ReportError
-from gnn_depth.runs import COLUMNS, RESULTS, on_test_set
+from gnn_depth.runs import COLUMNS, RESULTS
 
 Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
 
@@ -127,7 +127,10 @@ def main_metric(frame: pd.DataFrame) -> str:
         named = frame[column].dropna().unique()
         if len(named) == 1:
             found[column] = str(named[0])
-    return on_test_set(found["monitor"], found["metric"])
+    name = found["monitor"].partition("/")[2]
+    if name == "loss":  # of the test set none is measured
+        name = found["metric"]
+    return f"test_{name}_at_best_val"
 
 
 def metric_words(metric: str) -> str:

@@ -17,7 +17,7 @@ from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.schema import Unknown
 from gnn_depth.diagnostics.jacobian import Influence, influence
 from gnn_depth.registry import first_of
-from gnn_depth.runs import curves_text, read_result, single_run
+from gnn_depth.runs import read_result, single_run
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.export import export_model
 from gnn_depth.training.loggers import in_digits
@@ -125,7 +125,9 @@ class Run:
         Raises:
             FileNotFoundError: The run has none: it was trained with ``logger`` false.
         """
-        rows = pd.read_csv(io.StringIO(curves_text(self.folder / "metrics.csv")))
+        text = (self.folder / "metrics.csv").read_text(encoding="utf-8")
+        # A last row without its end was cut off as it was written: a number may have lost digits.
+        rows = pd.read_csv(io.StringIO(text.rpartition("\n")[0]))
         # Rows of one epoch may hold different metrics; last takes each one's last known value.
         return rows.groupby("epoch", as_index=False).last()
 
