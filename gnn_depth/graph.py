@@ -16,7 +16,7 @@ T = TypeVar("T")
 G = TypeVar("G", bound="Graph")
 #: The attributes that hold a row for each edge, where they are given.
 OF_EDGES = ("edge_weight", "edge_attr")
-# The graphs of Graph.of: edge_index -> its graph, and what _state_of said when the graph was made.
+# The graphs of Graph.of: edge_index -> its graph, and its entries or torch's version then.
 _KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()
 
 
@@ -75,7 +75,6 @@ class Graph:
         if num_sources is None:
             num_sources = num_nodes
         _check_edges(edge_index, num_nodes, num_sources)
-        _check_graphs(node_to_graph, num_nodes)
         _check_of_edges("edge_weight", edge_weight, edge_index.shape[1])
         _check_of_edges("edge_attr", edge_attr, edge_index.shape[1])
         self.num_nodes = num_nodes
@@ -83,6 +82,15 @@ class Graph:
         self.node_to_graph = node_to_graph
         self.num_graphs = 1
         if node_to_graph is not None:
+            # A gap would be a graph without nodes, whose mean does not exist.
+            fits = (
+                node_to_graph.shape == (num_nodes,) and num_nodes > 0 and node_to_graph.min() >= 0
+            )
+            if not fits or (torch.bincount(node_to_graph) == 0).any():
+                raise ValueError(
+                    f"node_to_graph must hold the graph of each of the {num_nodes} nodes, numbered "
+                    "from 0 without gaps."
+                )
             self.num_graphs = int(node_to_graph.max()) + 1
         self._whole: Graph | None = None
         self._set_edges(edge_index, edge_weight, edge_attr)
@@ -94,12 +102,10 @@ class Graph:
         self.source = edge_index[0][order].contiguous()
         self.target = edge_index[1][order].contiguous()
         self.ptr = pointers(self.target, self.num_nodes)
-        # Detached: what is derived from them is kept from step to step, without a gradient.
-        self.edge_weight = self.edge_attr = None
-        if edge_weight is not None:
-            self.edge_weight = edge_weight.detach()[order].contiguous()
-        if edge_attr is not None:
-            self.edge_attr = edge_attr.detach()[order].contiguous()
+        self.edge_weight, self.edge_attr = edge_weight, edge_attr
+        for name, values in self.of_edges(order).items():
+            # Detached: what is derived from them is kept from step to step, without a gradient.
+            setattr(self, name, values.detach().contiguous())
         self._derived: dict[object, object] = {}
 
     def _order(self, edge_index: Tensor) -> Tensor:
@@ -129,7 +135,9 @@ class Graph:
         # The same edges may be given with more isolated nodes.
         if known is None or known.num_nodes != num_nodes or not _is_unchanged(graph, state):
             known = cls(graph, num_nodes)
-            _KNOWN[graph] = known, _state_of(graph)
+            # Entries on the CPU; elsewhere comparing them would wait for the device.
+            is_here = graph.device.type == "cpu"
+            _KNOWN[graph] = known, graph.clone() if is_here else torch_internals.version(graph)
         return known
 
     @property
@@ -395,17 +403,10 @@ class Graph:
         return f"Graph(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
 
 
-def _state_of(edge_index: Tensor) -> Tensor | int | None:
-    """Record for _is_unchanged: a copy of the entries on the CPU, elsewhere torch's version."""
-    if edge_index.device.type == "cpu":
-        return edge_index.clone()
-    return torch_internals.version(edge_index)
-
-
 def _is_unchanged(edge_index: Tensor, state: Tensor | int | None) -> bool:
     if isinstance(state, Tensor):
         return torch.equal(edge_index, state)
-    # Comparing entries would wait for the device. A tensor of inference mode counts no versions.
+    # A tensor of inference mode counts no versions.
     return state is not None and torch_internals.version(edge_index) == state
 
 
@@ -440,32 +441,17 @@ def _check_of_edges(name: str, values: Tensor | None, num_edges: int) -> None:
         return
     if name == "edge_weight":
         wanted, has_shape = f"({num_edges},)", values.dim() == 1
-        rule = "weights are finite and not below zero"
+        # Weights below zero can make a degree negative, which has no square root.
+        least, rule = 0.0, "weights are finite and not below zero"
     else:
         wanted = f"({num_edges}, edge_channels)"
         has_shape = values.dim() == 2 and values.shape[1] > 0
-        rule = "features must be finite"
+        least, rule = -torch.inf, "features must be finite"
     if not (has_shape and len(values) == num_edges and values.is_floating_point()):
         raise ValueError(
             f"{name} must be floats of shape {wanted}, not {values.dtype} {tuple(values.shape)}."
         )
-    # Weights below zero can make a degree negative, which has no square root.
-    is_allowed = values.isfinite()
-    if name == "edge_weight":
-        is_allowed &= values >= 0
-    bad = (~is_allowed).nonzero()
+    bad = (~(values.isfinite() & (values >= least))).nonzero()
     if len(bad):
         position = bad[0].tolist()
         raise ValueError(f"{name}{position} is {values[tuple(position)].item()}: {rule}.")
-
-
-def _check_graphs(node_to_graph: Tensor | None, num_nodes: int) -> None:
-    if node_to_graph is None:
-        return
-    # A gap would be a graph without nodes, whose mean does not exist.
-    fits = node_to_graph.shape == (num_nodes,) and num_nodes > 0 and node_to_graph.min() >= 0
-    if not fits or (torch.bincount(node_to_graph) == 0).any():
-        raise ValueError(
-            f"node_to_graph must hold the graph of each of the {num_nodes} nodes, numbered from 0 "
-            "without gaps."
-        )

@@ -50,25 +50,25 @@ class Shard(Graph):
         **of_edges: Any,
     ) -> None:
         # Positions are dealt out in one range for each process.
-        rank, processes = dist.get_rank(group), dist.get_world_size(group)
+        rank = dist.get_rank(group)
         first, after = int(bounds[rank]), int(bounds[rank + 1])
         source = edges[0]
-        halo: Tensor = source[(source < first) | (source >= after)].unique()  # type: ignore[no-untyped-call]
+        is_here = (source >= first) & (source < after)
+        halo: Tensor = source[~is_here].unique()  # type: ignore[no-untyped-call]
         self.group = group
         self._total_nodes = int(bounds[-1])
-        self.bytes_sent = 0
         # How many rows this process receives from each other one, and how many each wants of it.
-        self._receives: list[int] = torch.searchsorted(halo, bounds).diff().tolist()
-        one_each = [1] * processes
-        wanted = _exchanged(torch.tensor(self._receives), one_each, one_each, group)
+        counts = torch.searchsorted(halo, bounds).diff()
+        wanted = torch.empty_like(counts)
+        dist.all_to_all_single(wanted, counts, group=group)
+        self._receives: list[int] = counts.tolist()
         self._sends: list[int] = wanted.tolist()
+        self.bytes_sent = 0
         # The positions that the others want, as numbers of the rows here that are sent to them.
-        self._sent_rows = _exchanged(halo, self._sends, self._receives, group) - first
-        numbers_sent = numbers[self._sent_rows]
-        numbers_of_halo = _exchanged(numbers_sent, self._receives, self._sends, group)
-        self.numbers = torch.cat([numbers, numbers_of_halo])
+        self._sent_rows = _together(halo, self, "return") - first
+        self.numbers = self.fetch(numbers)
+        self.bytes_sent = 0  # what is above does not count
         # Sources here count from 0; those elsewhere follow, in the order of the halo.
-        is_here = (source >= first) & (source < after)
         position_in_halo = torch.searchsorted(halo, source)
         local = torch.where(is_here, source - first, len(numbers) + position_in_halo)
         super().__init__(
@@ -134,14 +134,6 @@ class Shard(Graph):
         return torch.rand(self.total_nodes, device=self.device)[self.numbers]
 
 
-def _exchanged(
-    rows: Tensor, receives: list[int], sends: list[int], group: dist.ProcessGroup | None
-) -> Tensor:
-    out = rows.new_empty(sum(receives), *rows.shape[1:])
-    dist.all_to_all_single(out, rows.contiguous(), receives, sends, group=group)
-    return out
-
-
 class _Collective(Function):
     """A linear map that all processes compute together. The gradient is that of its adjoint: each
     process reads a sum over all, and who receives a row returns the row's gradient."""
@@ -156,7 +148,9 @@ class _Collective(Function):
         if kind == "return":
             receives, sends = sends, receives
         shard.bytes_sent += x.numel() * x.element_size()
-        return _exchanged(x, receives, sends, shard.group)
+        out = x.new_empty(sum(receives), *x.shape[1:])
+        dist.all_to_all_single(out, x.contiguous(), receives, sends, group=shard.group)
+        return out
 
     @staticmethod  # which transforms of functions need, as those of LipschitzConstants
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -104,10 +104,10 @@ class Claim:
         else:
             deviation = self.data["spread"] / 100
             if self.unit == "ci":  # back from the interval to the deviation
-                deviation /= float(t_half_width(1.0, self.n))
+                deviation /= t_half_width(1.0, self.n)
         if spread == "std":
             return deviation
-        return float(t_half_width(deviation, self.n))
+        return t_half_width(deviation, self.n)
 
     @cached_property
     def shorter(self) -> list[str]:

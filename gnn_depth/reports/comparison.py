@@ -11,7 +11,7 @@ from scipy import stats
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.table import Cell, ResultTable
+from gnn_depth.reports.table import ResultTable
 
 LEVEL = 0.05  # of all tests and intervals
 ROUNDING = 1e-6  # relative, of a metric in float32
@@ -117,23 +117,18 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
         if labels[place] == base:
             continue
         same = (*labels[:place], base, *labels[place + 1 :])
-        test = paired_test(cell, table.cells[same], ratio)
+        ours, theirs = (one.counting.dropna(subset="seed") for one in (cell, table.cells[same]))
+        pairs = ours.merge(theirs, on="seed", suffixes=("", " of base"))
+        values = pairs[[cell.metric, f"{cell.metric} of base"]].to_numpy()
+        differences = values[:, 0] - values[:, 1]
+        of_pairs, data = ratio, pairs["data_sha256 of base"]
+        if data.notna().all() and data.nunique() == 1:
+            of_pairs = 0.0  # one split for all
+        # Metrics are float32: differences that are equal but for its rounding cannot be tested.
+        if len(pairs) and np.ptp(differences) <= ROUNDING * np.abs(values).max():
+            of_pairs = math.nan
+        test = corrected_t_test(differences, of_pairs)
         lines.append([*labels, test.count, test.difference, test.half_width, test.p])
     names = [*table.names, "n", "difference", "half_width", "p"]
     found = pd.DataFrame(lines, columns=names)
     return found.assign(p_holm=holm(found["p"].tolist()))
-
-
-def paired_test(cell: Cell, base: Cell, ratio: float) -> PairedTest:
-    """The corrected t-test over the seeds that two cells share."""
-    ours, theirs = cell.counting.dropna(subset="seed"), base.counting.dropna(subset="seed")
-    pairs = ours.merge(theirs, on="seed", suffixes=("", " of base"))
-    first, second = pairs[cell.metric].to_numpy(), pairs[f"{cell.metric} of base"].to_numpy()
-    data = pairs["data_sha256 of base"]
-    if data.notna().all() and data.nunique() == 1:
-        ratio = 0.0  # one split for all
-    differences = first - second
-    # Metrics are float32: differences that are equal but for its rounding cannot be tested.
-    if len(pairs) and np.ptp(differences) <= ROUNDING * np.abs([first, second]).max():
-        ratio = math.nan
-    return corrected_t_test(differences, ratio)

@@ -64,7 +64,14 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
             f"no runs below {where}: there is no readable file result.json, and no folder {FOLDER}."
         )
     frame = _frame(found)
-    kept = _newest(frame)
+    # Of each identity the newest with a result, or the newest. Without an identity no other run is
+    # known to repeat it.
+    runs = frame[["identity"]].assign(
+        has_result=frame["status"].isin(RESULTS), started=frame["started"].astype(str)
+    )
+    runs = runs.sort_values(["has_result", "started"], kind="stable")
+    repeated = runs.duplicated("identity", keep="last") & runs["identity"].notna()
+    kept = frame[~repeated[frame.index]]
     if len(kept) < len(frame):
         _warn(
             f"{len(frame) - len(kept)} of {len(frame)} runs repeat others: only the newest with a "
@@ -149,17 +156,6 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     sweeps, _ = pd.factorize(frame["sweep"].astype(str))
     order = pd.DataFrame({"sweep": sweeps, "place": frame[PLACE]})
     return frame.loc[order.sort_values(["sweep", "place"]).index]
-
-
-def _newest(frame: pd.DataFrame) -> pd.DataFrame:
-    """One run for each identity: preferably one with a result, and of these the newest."""
-    runs = frame[["identity"]].assign(
-        has_result=frame["status"].isin(RESULTS), started=frame["started"].astype(str)
-    )
-    runs = runs.sort_values(["has_result", "started"], kind="stable")
-    # Without an identity no other run is known to repeat it.
-    repeated = runs.duplicated("identity", keep="last") & runs["identity"].notna()
-    return frame[~repeated[frame.index]]
 
 
 def _warn(text: str) -> None:

@@ -179,11 +179,7 @@ def in_order(labels: Iterable[Labels]) -> tuple[Labels, ...]:
         if None not in map(number, known):
             known.sort(key=float)
         ranks.append([*known, ABSENT])
-
-    def places(values: Labels) -> list[int]:
-        return [rank.index(value) for rank, value in zip(ranks, values, strict=True)]
-
-    return tuple(sorted(distinct, key=places))
+    return tuple(sorted(distinct, key=lambda values: list(map(list.index, ranks, values))))
 
 
 def tally(statuses: pd.Series) -> list[str]:
@@ -277,7 +273,18 @@ def _check_group(group: pd.DataFrame, apart: pd.DataFrame, remedy: str) -> None:
     # If an axis of the sweep differs, other options differ because of it.
     axes = [name for name in mixed if name in group.attrs["axes"]]
     if mixed:
-        raise ReportError(_explain(apart[axes or mixed], remedy))
+        mixed = axes or mixed
+        # The options of a part differ because the part does, so naming the part is enough.
+        roots = [name for name in mixed if not any(name.startswith(f"{part}.") for part in mixed)]
+        differences, choices = [], []
+        for name in roots:
+            values = apart[name].dropna().unique().tolist()
+            differences.append(f"{name} ({first_of(values, SHOWN)})")
+            choices.append(f"{name}={values[0]}")
+        raise ReportError(
+            f"these runs differ in {first_of(differences, SHOWN, ' and ')}: {remedy} "
+            f"{' '.join(roots)}, or choose with --where {' '.join(choices[:SHOWN])}."
+        )
     averaged = group[group["status"].isin(RESULTS) & group["seed"].notna()]
     for seed, repeated in averaged.groupby("seed"):
         if len(repeated) > 1:
@@ -299,16 +306,3 @@ def _check_group(group: pd.DataFrame, apart: pd.DataFrame, remedy: str) -> None:
                 f"{first!r} and {second!r} have equal options, but their {what} had changed in "
                 "between: move those that no longer count into a folder called archive."
             )
-
-
-def _explain(mixed: pd.DataFrame, remedy: str) -> str:
-    """The error for runs of one group that differ in these settings."""
-    # The options of a part differ because the part does, so naming the part is enough.
-    roots = [name for name in mixed if not any(name.startswith(f"{part}.") for part in mixed)]
-    values = {name: mixed[name].dropna().unique().tolist() for name in roots}
-    differences = [f"{name} ({first_of(values[name], SHOWN)})" for name in roots]
-    choices = [f"{name}={values[name][0]}" for name in roots]
-    return (
-        f"these runs differ in {first_of(differences, SHOWN, ' and ')}: {remedy} "
-        f"{' '.join(roots)}, or choose with --where {' '.join(choices[:SHOWN])}."
-    )

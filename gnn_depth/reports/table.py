@@ -22,14 +22,11 @@ Spread: TypeAlias = Literal["std", "ci"]
 SPREADS = {"std": "standard deviation", "ci": "95% confidence interval (t)"}
 
 
-def t_half_width(deviation: float | np.ndarray, n: int | np.ndarray) -> float | np.ndarray:
-    r"""Half width of the 95% t interval, :math:`t_{0.975, n-1}\, s / \sqrt n`, for n >= 2 values.
-
-    Both may be arrays.
-    """
+def t_half_width(deviation: float, n: int) -> float:
+    r"""Half width of the 95% t interval of n >= 2 values, :math:`t_{0.975, n-1}\, s / \sqrt n`."""
     from scipy.special import stdtrit  # slow to import, and few tables have intervals
 
-    return stdtrit(n - 1, 0.975) * deviation / n**0.5
+    return float(stdtrit(n - 1, 0.975) * deviation / n**0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +75,7 @@ class Cell:
         deviation = statistics.stdev(self.counting[self.metric].tolist())
         if spread == "std":
             return deviation
-        return float(t_half_width(deviation, self.n))
+        return t_half_width(deviation, self.n)
 
     @cached_property
     def settings(self) -> dict[str, str]:

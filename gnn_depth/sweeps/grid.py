@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from gnn_depth.registry import as_written, unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS
@@ -15,10 +15,8 @@ Label: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = dict[str, Any]
 # The labels of an axis, each of which stands for some settings.
 Axis: TypeAlias = dict[Label, Settings]
-Kind = TypeVar("Kind", dict[str, Any], list[Any])
 
 KEYS = ("base", "axes", "search", "rules", "seeds", "per_seed", "name")
-KINDS: dict[type, str] = {dict: "a mapping", list: "a list"}
 RULE_KEYS = ("when", "set", "skip")
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
 MOST_RUNS = 100_000  # all are resolved before the first one starts
@@ -139,22 +137,20 @@ def covers(name: str, option: str) -> bool:
 
 def read_grid(content: Mapping[str, object], name: str) -> Grid:
     """Build a grid from the content of a grid file; the name is for a file that has none."""
-    section = checked(dict, content, "a grid", KEYS)
+    section = mapping(content, "a grid", KEYS)
     if not section:
         raise GridError("the grid is empty.")
     axes = {}
-    for key, values in checked(dict, section.get("axes"), "axes").items():
+    for key, values in mapping(section.get("axes"), "axes").items():
         axes[key] = read_axis(key, values)
-    files = section.get("base") or []
-    if not isinstance(files, list):
-        files = [files]
+    files = [str(file) for file in _listed(section.get("base") or [])]
     own = str(section.get("name") or name)
     if {"/", "..", ARCHIVE} & set(PurePath(own).parts):
         raise GridError(f"name is that of a folder among all runs, not {ARCHIVE!r}, nor {own!r}.")
-    rules = [_rule(rule, axes) for rule in checked(list, section.get("rules"), "rules")]
+    rules = [_rule(rule, axes) for rule in _listed(section.get("rules") or [])]
     seeds = _seeds(section.get("seeds", 1))
     per_seed = _per_seed(section.get("per_seed"), seeds)
-    grid = Grid(own, list(map(str, files)), axes, seeds, rules, per_seed, section.get("search"))
+    grid = Grid(own, files, axes, seeds, rules, per_seed, section.get("search"))
     if next(grid.combinations(), None) is None:
         raise GridError("the grid is empty: its rules skip every combination.")
     return grid
@@ -182,13 +178,13 @@ def read_axis(name: Any, values: Any) -> Axis:
             "columns that every table of results has."
         )
     if isinstance(values, list):  # of the option that the axis is called by
-        pairs = [(_label(value), {name: value}) for value in values]
-    elif not isinstance(values, dict):
+        values = {name: values}
+    if not isinstance(values, dict):
         raise GridError(
             f"axis {name!r} is a list of values, or labels with their settings, or options with "
             f"equally long lists, not {values!r}."
         )
-    elif all(isinstance(value, list) for value in values.values()):
+    if all(isinstance(value, list) for value in values.values()):
         # Options that change together; the values of the first are the labels.
         counts = {key: len(value) for key, value in values.items()}
         if len(set(counts.values())) > 1:
@@ -226,7 +222,7 @@ def _label(value: Any) -> Label:
 def _settings(value: object, of: str) -> Settings:
     if isinstance(value, str) and value.endswith((".yaml", ".yml")):
         return {"config": value}
-    settings = checked(dict, value, of)
+    settings = mapping(value, of)
     for key in settings:
         if not isinstance(key, str):
             raise GridError(f"the name of an option is text, not {key!r}.")
@@ -238,16 +234,15 @@ def _settings(value: object, of: str) -> Settings:
 def _rule(
     content: object, axes: Mapping[str, Axis]
 ) -> tuple[dict[str, list[Label]], Settings | None]:
-    rule = checked(dict, content, "a rule", RULE_KEYS)
+    rule = mapping(content, "a rule", RULE_KEYS)
     if ("set" in rule) == ("skip" in rule) or rule.get("skip", True) is not True:
         raise GridError(
             "a rule has `when` and either `set`, options with their values, or `skip: true`."
         )
     when = {}
-    for name, values in checked(dict, rule.get("when"), "when").items():
+    for name, values in mapping(rule.get("when"), "when").items():
         axis = axis_called(str(name), axes)
-        listed = values if isinstance(values, list) else [values]
-        when[axis] = labels_in(axis, map(as_written, map(_label, listed)), axes)
+        when[axis] = labels_in(axis, map(as_written, map(_label, _listed(values))), axes)
     settings = None
     if "set" in rule:
         settings = _settings(rule["set"], "set")
@@ -267,12 +262,17 @@ def _seeds(seeds: object) -> tuple[int, ...]:
     )
 
 
-def checked(kind: type[Kind], value: object, of: str, known: Sequence[str] = ()) -> Kind:
-    """A value of a kind, an empty one for null; a mapping may be limited to known keys."""
+def _listed(value: Any) -> list[Any]:
+    """A list, of one thing if only that is given."""
+    return value if isinstance(value, list) else [value]
+
+
+def mapping(value: Any, of: str, known: Sequence[str] = ()) -> dict[str, Any]:
+    """A mapping, an empty one for null; it may be limited to known keys."""
     if value is None:
-        return kind()
-    if not isinstance(value, kind):
-        raise GridError(f"{of} must be {KINDS[kind]}, not {value!r}.")
+        return {}
+    if not isinstance(value, dict):
+        raise GridError(f"{of} must be a mapping, not {value!r}.")
     for key in value:
         if known and key not in known:
             raise GridError(unknown(f"key of {of}", str(key), known))

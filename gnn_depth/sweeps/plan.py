@@ -7,11 +7,12 @@ from typing import Any
 
 from gnn_depth._version import __version__
 from gnn_depth.sweeps.grid import Grid
-from gnn_depth.sweeps.store import PlannedRun, Record, Store, StoreError
+from gnn_depth.sweeps.store import PlannedRun, Record, Store
 
 
 class PlanError(ValueError):
-    """The runs of a grid contradict each other, or cannot be part of a sweep."""
+    """The runs of a grid contradict each other or results that are there, or cannot be part of a
+    sweep."""
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Plan:
         for identity, record in self.store.records().items():
             is_other = record.is_result and record.version != __version__
             if is_other and not force:
-                raise StoreError(
+                raise PlanError(
                     f"{str(self.store.folder)!r} has results of gnn-depth {record.version}, and "
                     f"this is {__version__}.\nChoose another folder with --root, or --force to "
                     "archive them and run everything again."
@@ -43,7 +44,7 @@ class Plan:
                 continue
             with self.store.claim(identity) as mine:
                 if not mine:
-                    raise StoreError(f"another process works on {record.folder}; stop it first.")
+                    raise PlanError(f"another process works on {record.folder}; stop it first.")
                 self.store.archive(record.folder)
 
     def next_runs(self, records: Mapping[str, Record]) -> list[PlannedRun]:

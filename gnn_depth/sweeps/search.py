@@ -25,7 +25,7 @@ from optuna.trial import TrialState
 
 from gnn_depth.registry import unknown
 from gnn_depth.runs import digest
-from gnn_depth.sweeps.grid import Axis, Combination, Grid, GridError, Label, checked, read_axis
+from gnn_depth.sweeps.grid import Axis, Combination, Grid, GridError, Label, mapping, read_axis
 from gnn_depth.sweeps.plan import Plan, check_distinct
 from gnn_depth.sweeps.store import PlannedRun, Record, Store
 
@@ -73,17 +73,17 @@ class Search:
 
 def read_search(content: object, axes: Mapping[str, Axis]) -> Search:
     """Read the section ``search`` of a grid file with these axes."""
-    section = {"seed": 0, "sampler": "tpe", **checked(dict, content, "search", KEYS)}
+    section = {"seed": 0, "sampler": "tpe", **mapping(content, "search", KEYS)}
     found: dict[str, Axis] = {}
     drawn: dict[str, BaseDistribution] = {}
-    for name, values in checked(dict, section.get("options"), "options").items():
+    for name, values in mapping(section.get("options"), "options").items():
         if name in axes:
             raise GridError(f"{name} is searched and an axis: it can be one of them.")
         if isinstance(values, list):
             found[name] = read_axis(name, values)
             drawn[name] = CategoricalDistribution(list(found[name]))
             continue
-        ends = checked(dict, values, name)
+        ends = mapping(values, name)
         kind: Any = FloatDistribution
         if type(ends.get("low")) is type(ends.get("high")) is int:  # 0 to 0.8 are no integers
             kind = IntDistribution

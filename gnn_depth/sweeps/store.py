@@ -24,10 +24,6 @@ CLAIMS = ".claims"
 MAX_NAME_BYTES = 180  # of a folder; file systems take 255
 
 
-class StoreError(ValueError):
-    """The results in a folder do not allow the sweep to go on."""
-
-
 class ResultWarning(UserWarning):
     """A result cannot be read."""
 
