@@ -19,6 +19,7 @@ that a config would write.
     check("norm", {"name": "pair", "scal": 2})      # PartError: ... Did you mean 'scale'?
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -152,7 +153,11 @@ class PartIndex:
         self.load_plugins()
         cls = load_class(path)
         if not isinstance(cls, type):
-            near = registry.hint(path, [part.path for part in self.parts(kind).values()])
+            module = path.rpartition(".")[0]
+            names = [part.path for part in self.parts(kind).values()]
+            if module in sys.modules:
+                names += [f"{module}.{name}" for name in vars(sys.modules[module])]
+            near = registry.hint(path, names)
             near = near or " If it is in a plugin, add --plugins FILE."
             message = f"{kind} {path!r} cannot be imported as a class.{near}"
             raise PartError(message + registry.not_loaded(), where)
@@ -272,15 +277,14 @@ def _select_one(kind: str, value: Any, known: PartIndex, where: Where, current: 
     elif isinstance(current, PartChoice):
         chosen = current
     else:
-        raise PartError(f"a {kind} needs its name before its options {', '.join(value)}.", where)
-    # LightningCLI's users write them one level down, some for a constructor that takes any.
-    below = {name: given.pop(name) for name in ("init_args", "dict_kwargs") if name in given}
-    if key == "class_path" and given:
-        name = next(iter(given))
-        message = f"{name!r} stands beside class_path; options go under init_args."
-        raise PartError(message, (*where, name))
-    chosen = with_options(chosen, given, known, where)
-    for name, options in below.items():
+        raise PartError(f"name the {kind} before its options {', '.join(value)}.", where)
+    if key != "class_path" and list(given) != ["init_args"]:
+        chosen = with_options(chosen, given, known, where)
+        given = {}
+    for name, options in given.items():  # as LightningCLI's users write them
+        if name not in ("init_args", "dict_kwargs"):  # the second for a constructor that takes any
+            message = f"{name!r} stands beside class_path; options go under init_args."
+            raise PartError(message, (*where, name))
         chosen = with_options(chosen, options or {}, known, (*where, name))
     if key is None:
         return chosen

@@ -56,8 +56,8 @@ def register(kind: str, name: str) -> Callable[[Registered], Registered]:
         # A module that runs again (a notebook cell, a reload) may replace its own class.
         if import_path(owner) != import_path(cls):
             raise RegistryError(
-                f"{kind} {name!r} is already {import_path(owner)}; {import_path(cls)} needs "
-                "another name."
+                f"{kind} {name!r} is already {import_path(owner)}: give {import_path(cls)} another "
+                "name, or leave out --plugins if its package is installed."
             )
         _TABLE[kind][name] = cls
         return cls

@@ -99,7 +99,8 @@ class CommandLineInterface:
             self.datamodule = self.datamodule.conform_to(self.checkpoint.schema, targets=targets)
         self.recorder = RunRecorder(**self.resolved["run"])
         if is_own:
-            self.model = build_module(parts["model"], self.datamodule)
+            made_by = parts.get("optimizer"), parts.get("lr_scheduler")
+            self.model = build_module(parts["model"], self.datamodule, *made_by)
         else:
             self.model = build_model(parts.get("model", {}), self.datamodule)
         if "init_from" in self.resolved:

@@ -35,6 +35,11 @@ from gnn_depth.yaml_limits import value_in
 SHORT = {"-c": "--config", "-h": "--help"}
 #: Sections of LightningCLI, and ours.
 SYNONYMS = {"optimizer": "model.optimizer", "lr_scheduler": "model.scheduler"}
+#: What a config of LightningCLI lacks where its program names the class.
+NO_CLASS = {
+    "model": "LightningCLI printed this file: name its own class by --model my_module.MyModule.",
+    "data": "LightningCLI printed this file: name the class of its data, as in --data Planetoid.",
+}
 #: Flags that need no value.
 SWITCHES = ("help", "print_config", "trusted-only", "force")
 OWN_HELP = """\
@@ -92,7 +97,14 @@ def index_of(command: str, arguments: Arguments) -> PartIndex:
     if "" not in sys.path:
         sys.path.append("")  # the class may be in a file of this folder, as for LightningCLI
     others = {key: each for key, each in known.options.items() if not key.startswith("model.")}
-    return replace(known, options={"model": Option("model", kind="module"), **others})
+    # Both are none by default: the class may have a configure_optimizers.
+    schedule = known.options["model.scheduler"]
+    own = {
+        "model": Option("model", kind="module"),
+        "optimizer": replace(schedule, name="optimizer", kind="optimizer"),
+        "lr_scheduler": replace(schedule, name="lr_scheduler"),
+    }
+    return replace(known, options={**own, **others})
 
 
 def _names_own_class(model: Any) -> bool:
@@ -179,7 +191,10 @@ def merge(
                 set_option(options, key, value, known, where)
         except PartError as error:
             place = f"{source.at(error.where)}: " if source.name else ""
-            raise UsageError(f"{place}{error}") from error
+            hint = ""
+            if "weights_only" in source.data:  # LightningCLI printed it
+                hint = f"\n{NO_CLASS.get(str(error.where[0]), '')}"
+            raise UsageError(f"{place}{error}{hint}") from error
     plugins = arguments.plugins
     if plugins:
         options["plugins"] = plugins
@@ -211,11 +226,10 @@ def _entries(config: dict[str, Any], known: PartIndex) -> Iterator[tuple[str, Wh
         if key == "seed_everything" and value is True:
             continue  # in LightningCLI's files it is the default seed
         where: Where = (key,)
-        if key in SYNONYMS and "model" in known.options:
-            hint = "in configure_optimizers: delete the section."
-            raise PartError(f"a class of your own makes its {key} itself, {hint}", where)
+        if key not in known.options:
+            key = SYNONYMS.get(key, key)
         if key not in GROUPS or key in known.options:
-            yield SYNONYMS.get(key, key), where, value
+            yield key, where, value
             continue
         if isinstance(value, dict) and value.get("class_path") in trust.OURS:  # as of LightningCLI
             where, value = (key, "init_args"), value.get("init_args") or {}

@@ -53,7 +53,10 @@ def listing(kinds: Iterable[str], known: PartIndex, only_registered: bool = Fals
                 continue
             rows.append(f"  {part.shown}({', '.join(map(str, part.options.values()))})")
             rows.append(f"      {_sentence(part.doc)}")
-        blocks.append("\n".join(rows))
+            if not part.path.startswith((*LIBRARY, "gnn_depth.")):
+                rows.append(f"      From {part.path}.")
+        if len(rows) > 1:
+            blocks.append("\n".join(rows))
     return "\n\n".join(blocks)
 
 

@@ -5,6 +5,7 @@ from math import nan
 from pathlib import Path
 from typing import Literal
 
+from gnn_depth.cli.errors import UsageError
 from gnn_depth.cli.options import load_runs
 from gnn_depth.cli.outputs import check_output, write_whole
 from gnn_depth.ranges import NonNegative
@@ -64,6 +65,8 @@ def main(
         from gnn_depth.reports import comparison  # SciPy is slow to import
 
         name, _, base = compare.partition("=")
+        if not base:
+            raise UsageError("--compare needs an axis and a value, such as norm=none.")
         axis = full_name(frame, name)
         lines = comparison.compare(table, axis, base, ratio)
         sheets.append(comparison_sheet(lines, table.metric, f"{axis}={base}"))

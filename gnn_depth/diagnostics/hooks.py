@@ -51,7 +51,8 @@ def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
         available = first_of(patterns, MAX_NAMES) or "none"
         raise ValueError(
             f"no module of {type(root).__name__} is called {pattern!r}.{hint(pattern, patterns)} "
-            f"Available: {available}."
+            f"Available: {available}. The option layers takes such names, or "
+            "--trainer.callbacks.layers."
         )
     return found
 

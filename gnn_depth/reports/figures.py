@@ -277,8 +277,7 @@ def measured(
     """The values of a measure in every line of every panel, and notes on them."""
     results = with_result(frame)
     groups = group(results, panel, line)
-    (name,) = measure
-    values = read_measures(groups, name)
+    values = read_measures(groups, " ".join(measure))
     for column in (PANEL, LINE):
         values[column] = values["run"].map(groups[column])
     ends = values.groupby([PANEL, LINE, "run"])["step"].max()
@@ -303,7 +302,7 @@ def of_layers(values: pd.DataFrame) -> pd.Series:
 
 def heatmap(
     frame: pd.DataFrame,
-    measure: Sequence[str] = ("(none given)",),
+    measure: Sequence[str] = (),
     panel: Sequence[str] | None = None,
 ) -> Picture:
     """A measure at every layer and step, the median over seeds.
@@ -328,7 +327,7 @@ def heatmap(
 
 def layers(
     frame: pd.DataFrame,
-    measure: Sequence[str] = ("(none given)",),
+    measure: Sequence[str] = (),
     line: Sequence[str] | None = None,
     panel: Sequence[str] = (),
 ) -> Picture:
@@ -352,7 +351,7 @@ def layers(
 
 def history(
     frame: pd.DataFrame,
-    measure: Sequence[str] = ("(none given)",),
+    measure: Sequence[str] = (),
     line: Sequence[str] | None = None,
     panel: Sequence[str] = (),
     layers: Sequence[int] = (),

@@ -192,7 +192,12 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
             tables[run] = measurements.long(one)
             kinds.add((one.unit, one.log10, one.around_zero, one.values.ndim))
     if not tables:
-        raise ReportError(unknown("measure", name, known))
+        message = unknown("measure", name, known)
+        if not known:
+            message = "the runs have no measures: train with --trainer.callbacks GradientNorms."
+        elif not name:
+            message = f"name a measure: --measure NAME. Available: {', '.join(sorted(known))}."
+        raise ReportError(message)
     if len(kinds) > 1:
         listed = []
         for unit, log10, *_ in sorted(kinds):

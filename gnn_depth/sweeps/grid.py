@@ -137,6 +137,11 @@ def covers(name: str, option: str) -> bool:
 
 def read_grid(content: Mapping[str, object], name: str) -> Grid:
     """Build a grid from the content of a grid file; the name is for a file that has none."""
+    if isinstance(content, dict) and {"data", "model", "trainer"} & content.keys():
+        raise GridError(
+            "this is the config of one training, for gnn-depth fit. A grid names it in base: "
+            "[gat_lip_30.yaml], and has axes: {model.num_layers: [2, 8]}."
+        )
     section = mapping(content, "a grid", KEYS)
     if not section:
         raise GridError("the grid is empty.")

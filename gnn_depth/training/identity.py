@@ -132,7 +132,7 @@ def hparams(config: dict[str, Any]) -> dict[str, Any]:
     model also has one value as a whole, as in a grid: ``model.norm: lipschitz form=released``.
     """
     row: dict[str, Any] = {}
-    for section in ("data", "model", "seed_everything"):
+    for section in ("data", "model", "optimizer", "lr_scheduler", "seed_everything"):
         _flatten(config.get(section), section, row)
     known = trainer_options()
     for key, value in (config.get("trainer") or {}).items():

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from lightning import LightningDataModule, LightningModule, Trainer
+from lightning.pytorch.cli import LightningCLI
+from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from gnn_depth.builder import (
     LIVE,
@@ -74,20 +76,40 @@ def build_model(
     return model
 
 
-def build_module(chosen: PartChoice, data: LightningDataModule) -> LightningModule:
+def build_module(
+    chosen: PartChoice,
+    data: LightningDataModule,
+    optimizer: PartChoice | None = None,
+    lr_scheduler: PartChoice | None = None,
+) -> LightningModule:
     """Build a LightningModule of the user's; ``in_channels``, ``num_classes`` and so on are taken
-    from the data where it takes them, the data has them, and they are not given.
+    from the data where it takes them, the data has them, and they are not given. An optimizer
+    replaces its ``configure_optimizers``, as in LightningCLI.
 
     Raises:
-        ValueError: It is another class.
+        ValueError: It is another class, or has no optimizer.
     """
     options = dict(chosen.options)
     for name, attribute in GIVEN_BY_DATA.items():
-        if name in chosen.part.options and hasattr(data, attribute):
-            options.setdefault(name, getattr(data, attribute))
+        is_open = name in chosen.part.options and options.get(name) is None
+        if is_open and hasattr(data, attribute):
+            options[name] = getattr(data, attribute)
     model = instantiate(PartChoice(chosen.part, options))
     if not isinstance(model, LightningModule):
         raise ValueError(f"model {chosen.part.path} is no LightningModule of lightning.")
+    if optimizer is not None:
+        make, make_schedule = instantiate(optimizer), instantiate(lr_scheduler)
+
+        def configure_optimizers() -> Any:
+            made = make(model.parameters())
+            schedule = make_schedule and make_schedule(made)
+            return LightningCLI.configure_optimizers(model, made, schedule)
+
+        model.configure_optimizers = configure_optimizers  # type: ignore[method-assign]
+    elif lr_scheduler is not None:
+        raise ValueError("lr_scheduler needs an optimizer: --optimizer Adam.")
+    elif not is_overridden("configure_optimizers", model):
+        raise ValueError(f"model {chosen.part.path} needs an optimizer: --optimizer Adam.")
     return model
 
 

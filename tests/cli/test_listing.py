@@ -50,10 +50,11 @@ def plugin(tmp_path):
 
 
 def test_a_part_is_listed_with_its_options_and_the_first_line_of_its_docstring(gnn_depth, plugin):
-    row = "shrink(by: float = 0.5, form: paper | released = paper, eps: float | None = 1e-05)\n      Divide the features."
+    row = "shrink(by: float = 0.5, form: paper | released = paper, eps: float | None = 1e-05)\n      Divide the features.\n      From listed_parts.Shrink."
     for kinds in (["norms"], ["layers", "norm"], []):
         assert row in gnn_depth("list", *kinds, "--plugins", plugin).out
     assert "shrink" not in gnn_depth("list", "layer").out
+    assert not gnn_depth("list").out.rstrip().endswith("transform")  # no heading without parts
 
 
 def test_every_part_of_every_kind_is_listed_and_the_same_after_a_way_through_the_cache(

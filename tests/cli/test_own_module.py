@@ -7,6 +7,7 @@ from pathlib import Path
 import lightning as L
 import pytest
 import yaml
+from lightning.pytorch.cli import LightningCLI
 
 from gnn_depth import measurements
 from gnn_depth.runs import read_result
@@ -51,6 +52,10 @@ class Other:
 class Plain(Mine):
     def forward(self, batch):
         return self.net(batch.x, batch.edge_index)
+
+
+class Idle(Plain):
+    configure_optimizers = L.LightningModule.configure_optimizers
 
 
 class Loaders(L.LightningDataModule):
@@ -110,6 +115,31 @@ def test_a_file_as_of_lightning_cli_and_a_resume_give_the_same_weights(fit):
     assert found[0] == found[2] != found[1]
 
 
+def test_an_optimizer_and_schedule_are_used_as_lightning_cli_uses_them(fit, monkeypatch):
+    file = yaml.safe_load("""
+model: {class_path: a_users_module.Idle, init_args: {in_channels: 20, num_classes: 3}}
+data: {class_path: a_users_module.Loaders}
+optimizer: {class_path: Adam, init_args: {lr: 0.05}}
+lr_scheduler:
+  class_path: lightning.pytorch.cli.ReduceLROnPlateau
+  init_args: {monitor: val/acc, mode: max, patience: 0, factor: 0.5}
+trainer: {max_epochs: 4, accelerator: cpu, enable_progress_bar: false}
+seed_everything: 0
+""")
+    Path("cli.yaml").write_text(yaml.safe_dump(file))
+    fit("-c", "cli.yaml", "--run.name", "mine")
+    (folder,) = Path("runs/mine").iterdir()
+    words = ["cli.py", "fit", "--config", "cli.yaml", "--trainer.logger", "false"]
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setenv("JSONARGPARSE_DEPRECATION_WARNINGS", "off")  # Lightning's own calls
+    theirs = LightningCLI(save_config_callback=None)
+    metrics = read_result(folder)["metrics"]
+    for name, value in theirs.trainer.callback_metrics.items():
+        assert metrics[name] == pytest.approx(value.item(), rel=1e-6)
+    (optimizer,) = theirs.trainer.optimizers
+    assert optimizer.param_groups[0]["lr"] < 0.05  # the schedule acted
+
+
 def test_it_may_have_a_data_module_of_the_users(fit):
     file = {
         "model": {"class_path": "a_users_module.Plain"},
@@ -135,13 +165,15 @@ def test_it_may_have_a_data_module_of_the_users(fit):
     ("words", "message"),
     [
         (["fit", *WORDS, "--model.hiden", "3"], "module 'Mine' has no option 'hiden'. Did you"),
-        (["fit", "--model", "a_users_module.Mien"], "Mien' cannot be imported as a class"),
+        (["fit", "--model", "a_users_module.Mien"], "Did you mean 'a_users_module.Mine'?"),
+        (["fit", "--model", "a_users_module.Idle"], "Idle needs an optimizer: --optimizer Adam."),
+        (["fit", *WORDS, "--lr_scheduler", "ConstantLR"], "lr_scheduler needs an opt"),
         (["fit", "--model", "a_users_module.Other"], "a_users_module.Other is no LightningModule"),
         (["fit", "--data", "a_users_module.Loaders"], "a Loaders is not a graph: give a Data"),
         (["test", *WORDS], "test takes no class as --model"),
         (["fit", *WORDS, "--ckpt_path", "last"], "there is no file 'last'. A module of your own"),
         (["fit", "--optimizer.lr", "fast"], "optimizer.lr must be a number"),
-        (["fit", *WORDS, "--optimizer", "SGD"], "itself, in configure_optimizers: delete the"),
+        (["fit", *WORDS, "--optimizer.lr", "1"], "name the optimizer before its options lr."),
     ],
 )
 def test_what_does_not_fit_is_refused(fit, refused, words, message):
@@ -163,6 +195,7 @@ model: {in_channels: 1433, num_classes: 7, default_task: multiclass, edge_channe
 data: {name: CiteSeer, normalize_features: false}
 optimizer: null
 ckpt_path: null
+weights_only: null
 """)
     answer = gnn_depth("fit", "-c", "printed.yaml", "--data", "Planetoid", "--print_config")
     options = answer.config["data"]["init_args"]
@@ -170,6 +203,7 @@ ckpt_path: null
     trainer = answer.config["trainer"]
     assert (trainer["log_every_n_steps"], trainer["num_sanity_val_steps"]) == (1, 0)
     assert "model.num_classes is left out: the data determines it" in answer.err
+    assert "as in --data Planetoid" in gnn_depth("fit", "-c", "printed.yaml").err
 
 
 def test_optimizer_and_schedule_have_the_names_of_lightning_cli_too(gnn_depth):

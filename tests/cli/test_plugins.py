@@ -172,7 +172,7 @@ def test_an_installed_plugin_needs_no_option(config, refused, installed, plugin)
     assert resolved["plugins"] == []
     assert resolved["model"]["norm"] == [{"name": "shrink", "by": 2.0}]
     answer = refused("fit", "--plugins", "parts/plug_other.py", "--model.norm", "pair")
-    assert "'shrink' is already plug_shrink.Shrink; plug_other.Shrink" in answer, (
+    assert "'shrink' is already plug_shrink.Shrink: give plug_other.Shrink" in answer, (
         "a name is taken once"
     )
 

@@ -114,7 +114,7 @@ def test_of_options_and_sections_that_set_the_same_the_later_one_wins(refused, g
 
 def test_other_files_are_no_grid_and_a_grid_no_config(refused, grid):
     name = grid()
-    assert "unknown key of a grid" in refused("sweep", "base.yaml")
+    assert "config of one training" in refused("sweep", "base.yaml")
     assert "gnn-depth sweep" in refused("fit", "--config", name)
     Path("empty.yaml").write_text("# later\n")
     assert "empty.yaml" in refused("sweep", "empty.yaml", "--dry-run")

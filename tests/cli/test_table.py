@@ -85,6 +85,7 @@ def test_a_file_has_the_format_of_its_suffix_and_is_not_written_twice(runs, said
         ("made --rows num_layers --columns status", "--rows model.num_layers norm,"),
         ("made --where norm=noen", "'norm' 'noen'. Did you mean 'none'?"),
         ("made --compare norm=nnoe", "'nnoe'. Did you mean 'none'?"),
+        ("made --compare none", "an axis and a value, such as norm=none."),
         ("made --compare nrom=none", "'nrom'. Did you mean 'norm'?"),
         ("made --compare norm=none --ratio -1", "ratio must be at least 0, not -1."),
         ("made --published missing.yaml", "'missing.yaml' cannot be read"),

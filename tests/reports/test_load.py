@@ -97,3 +97,9 @@ def test_runs_whose_measure_is_another_thing_are_not_mixed(tmp_path):
     make_run(tmp_path, {"norm": "gat"}, 1, measures=[plain])
     with pytest.raises(ReportError, match=r"'mu', 'mu' as log10"):
         read_measures(read_runs(tmp_path), "mu")
+
+
+def test_runs_without_measures_say_what_writes_them(runs, run):
+    run(0.1)
+    with pytest.raises(ReportError, match="train with --trainer.callbacks GradientNorms"):
+        read_measures(read_runs(runs), "gradient_norm")
