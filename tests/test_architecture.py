@@ -169,12 +169,12 @@ def test_every_import_is_a_declared_dependency():
 BUDGETS = {
     "nn": 45_300,
     "data": 25_000,
-    "training": 28_400,
+    "training": 28_500,
     "diagnostics": 32_800,
     "testing": 6_700,
     "sweeps": 8_100,
     "reports": 11_700,
-    "cli": 15_600,
+    "cli": 15_700,
     "the files beside the rooms": 18_000,
 }
 NO_CODE = {
