@@ -168,9 +168,9 @@ def test_every_import_is_a_declared_dependency():
 #: package as a whole is on its way to 190,000.
 BUDGETS = {
     "nn": 45_300,
-    "data": 25_000,
+    "data": 24_800,
     "training": 28_500,
-    "diagnostics": 32_800,
+    "diagnostics": 32_400,
     "testing": 6_700,
     "sweeps": 8_100,
     "reports": 11_700,

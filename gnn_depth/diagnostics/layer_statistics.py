@@ -412,14 +412,18 @@ def _deviation(moments: RowMoments) -> Float[Tensor, "layers"]:
 _state, _gradient = partial(Measure, reads="states"), partial(Measure, reads="gradients")
 _parameter, _update = partial(Measure, reads="parameters"), partial(Measure, reads="updates")
 _rank = partial(Measure, log10=False, statistic=TRIANGLES)
-_STATE, _GRADIENT = "representation_similarity", "gradient_similarity"
 
 _ALL = (
     _state("representation_norm", "representation_norm/log10", "||X||", compute=pure.norm),
-    _state(_STATE, f"{_STATE}/mu_log10", "µ(X)", compute=pure.similarity),
     _state(
-        f"{_STATE}_relative",
-        f"{_STATE}/relative_log10",
+        "representation_similarity",
+        "representation_similarity/mu_log10",
+        "µ(X)",
+        compute=pure.similarity,
+    ),
+    _state(
+        "representation_similarity_relative",
+        "representation_similarity/relative_log10",
         "µ(X) / ||X||",
         compute=pure.relative_similarity,
     ),
@@ -476,10 +480,12 @@ _ALL = (
     _gradient(
         "gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||", compute=pure.norm
     ),
-    _gradient(_GRADIENT, f"{_GRADIENT}/mu_log10", "µ(G)", compute=pure.similarity),
     _gradient(
-        f"{_GRADIENT}_relative",
-        f"{_GRADIENT}/relative_log10",
+        "gradient_similarity", "gradient_similarity/mu_log10", "µ(G)", compute=pure.similarity
+    ),
+    _gradient(
+        "gradient_similarity_relative",
+        "gradient_similarity/relative_log10",
         "µ(G) / ||G||",
         compute=pure.relative_similarity,
     ),

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gnn_depth.diagnostics.balance import laws_of, share, size
+from gnn_depth.diagnostics.balance import defect, share
 from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
 from gnn_depth.diagnostics.layer_statistics import FLOORS, Processes, measures_called
@@ -192,9 +192,8 @@ def _add_balance(values: pd.DataFrame, stack: Any) -> list[str]:
         reason = str(error).partition(":")[0].rstrip(".")  # the rest is advice for the callback
     if reason:
         return [f"No balance: {reason}."]
-    for link, delta in zip(links, laws_of(links)[1], strict=True):
+    for link in links:
         numbers = [state + 1 for state in link.states if state + 1 in values.index]
         values.loc[numbers, "|c|"] = share(link).item()
-        # Beyond its neurons it is NaN.
-        values.loc[numbers, "delta"] = delta.abs()[: len(size(link))].max().item()
+        values.loc[numbers, "delta"] = defect(link).abs().max().item()
     return []
