@@ -206,18 +206,15 @@ def options_of(cls: type, num_given: int = 0) -> tuple[dict[str, Option], bool]:
     options: dict[str, Option] = {}
     given: set[str] = set()  # names of the leading arguments that are no options
     takes_any = False
-    first: type | None = None  # with a constructor of its own
-    for owner in cls.__mro__[:-1]:
-        init: Any = vars(owner).get("__init__")
-        if init is None:
-            continue
-        # Only a class that has a constructor decides what its bases still need.
-        first = first or owner
+    # Only a class that has a constructor decides what its bases still need.
+    owners = [owner for owner in cls.__mro__[:-1] if "__init__" in vars(owner)]
+    for owner in owners:
+        init = vars(owner)["__init__"]
         hints, takes_any = hints_of(init), False
         about = meanings(owner.__doc__, init.__doc__, cls.__doc__)
         # A subclass in the same library gives what its base needs, and one of a user may.
-        may_be_filled = owner is not first and owner.__module__.startswith(OTHERS)
-        is_filled = may_be_filled and first.__module__.startswith(OTHERS)
+        may_be_filled = owner is not owners[0] and owner.__module__.startswith(OTHERS)
+        is_filled = may_be_filled and owners[0].__module__.startswith(OTHERS)
         for name, parameter in list(inspect.signature(init).parameters.items())[1:]:
             is_required = parameter.default is parameter.empty
             if parameter.kind is parameter.VAR_KEYWORD:

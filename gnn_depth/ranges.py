@@ -29,10 +29,8 @@ class Range:
     below: bool = False  # exclude the largest number
 
     def __contains__(self, number: float) -> bool:
-        if not isfinite(number) or not self.low <= number <= self.high:
-            return False
         is_excluded = (self.above and number == self.low) or (self.below and number == self.high)
-        return not is_excluded
+        return isfinite(number) and self.low <= number <= self.high and not is_excluded
 
     def __str__(self) -> str:
         low = "above" if self.above else "at least"

@@ -17,13 +17,12 @@ from gnn_depth.data.schema import Schema
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.registry import hint
 from gnn_depth.runs import is_alive, read_result, single_run
-from gnn_depth.sweeps.grid import dotted_options
+from gnn_depth.sweeps.grid import LARGEST_SEED, dotted_options
 from gnn_depth.training.checkpoints import options_in, read_checkpoint
 from gnn_depth.training.identity import plugin_versions
 from gnn_depth.training.resume import ENDS
 from gnn_depth.yaml_limits import safe_load
 
-MAX_SEED = 2**32 - 1  # NumPy's
 LAST, AUTO = "last", "auto"
 # The checkpoints of a run that are tried first, for a training to resume and for other commands.
 FIRST = {
@@ -140,7 +139,7 @@ class Checkpoint:
         if self.data:
             config["data"] = self.data
         # A larger one is torch's own, where none was asked for.
-        if with_seed and self.seed is not None and self.seed <= MAX_SEED:
+        if with_seed and self.seed is not None and self.seed <= LARGEST_SEED:
             config["seed_everything"] = self.seed
         return config
 

@@ -64,17 +64,15 @@ class Resolver:
         """
         key = json.dumps(config["data"], sort_keys=True)
         if key not in self._data:  # equal configs are read once
-            facts = SimpleNamespace()
             try:
                 # Data that draws from it is then the same in every order.
                 L.seed_everything(0, verbose=False)
                 with quiet():
                     module = build("data", config["data"])
-                    for name in FACTS:
-                        setattr(facts, name, getattr(module, name))
+                    facts = {name: getattr(module, name) for name in FACTS}
             except ValueError as error:
                 raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
-            self._data[key] = facts
+            self._data[key] = SimpleNamespace(**facts)
         data = self._data[key]
         with quiet(), explained(), torch.random.fork_rng([]):
             RunRecorder(**config["run"])
