@@ -172,8 +172,8 @@ BUDGETS = {
     "training": 28_500,
     "diagnostics": 32_400,
     "testing": 6_700,
-    "sweeps": 8_100,
-    "reports": 11_700,
+    "sweeps": 8_000,
+    "reports": 11_500,
     "cli": 15_700,
     "the files beside the rooms": 18_000,
 }
