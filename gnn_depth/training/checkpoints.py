@@ -14,6 +14,8 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.fabric.utilities.types import _PATH
 from lightning.pytorch.utilities import rank_zero_warn
 
+from gnn_depth.runs import write_atomically
+
 
 class CheckpointError(OSError):
     """A checkpoint cannot be written or read."""
@@ -147,18 +149,12 @@ def _as_data(content: Any) -> tuple[bytes, str]:
 
 def _replace(path: Path, content: bytes) -> None:
     """Write new content under a name, and keep the file that had the name as the previous one."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        # On the disk before it has the name: after a power cut the name leads to whole content.
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.is_file():
-            path.replace(previous_of(path))  # for a moment only the previous name exists
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    new = path.with_name(f".{path.name}.part")
+    # On the disk before it has the name: after a power cut the name leads to whole content.
+    write_atomically(new, content)
+    if path.is_file():
+        path.replace(previous_of(path))  # for a moment only the previous name exists
+    new.replace(path)
     with contextlib.suppress(OSError):  # not every file system can flush the names in a folder
         folder = os.open(path.parent, os.O_RDONLY)
         try:

@@ -84,19 +84,13 @@ class OneBatchValidation(_EvaluationLoop):
         self.measured = None  # of an earlier validation, such as Lightning's sanity check
         self.setup_data()
         trainer, module = self.trainer, self.trainer.lightning_module
-        loaders: list[Any] = []
-        if self._combined_loader is not None:
-            loaders = self._combined_loader.flattened
-        is_one_batch = (
-            len(loaders) == 1
-            and isinstance(loaders[0], FullBatch)
-            and trains_on_full_batch(trainer)
-            and self._max_batches == [1]  # limit_val_batches applied
-            and not trainer.sanity_checking
-        )
-        if not is_one_batch or self._is_watched:
+        loader: Any = None
+        # Not in Lightning's sanity check, which is no validation.
+        if is_one_batch_an_epoch(trainer) and not self._is_watched:
+            (loader,) = self._combined_loader.flattened  # type: ignore[union-attr]
+        if not isinstance(loader, FullBatch):
             return super().run()
-        batch = trainer.precision_plugin.convert_input(loaders[0].batch)
+        batch = trainer.precision_plugin.convert_input(loader.batch)
         batch = trainer.strategy.batch_to_device(batch)  # which keeps its copy there
         self.batch_progress.reset_on_run()
         with evaluation_mode(module), torch.no_grad():

@@ -41,7 +41,7 @@ from gnn_depth.training.lightning_internals import (
     is_one_batch_an_epoch,
 )
 from gnn_depth.training.loggers import EpochLog
-from gnn_depth.training.monitors import check_defined, check_mode
+from gnn_depth.training.monitors import check_defined, right_mode
 from gnn_depth.training.recorded import Record, RecordedSteps
 from gnn_depth.training.resume import UNKNOWN, SeededSteps, fix_kernels
 from gnn_depth.training.tasks import TaskFactory, make_task
@@ -130,8 +130,8 @@ class NodeClassifier(SafeCheckpointModule):
         self.recorded = RecordedSteps(record, NodeClassifier)
         self.train_metrics = EpochMetrics(("train",), self.task, keeps_all=False)
         self.eval_metrics = EpochMetrics(("val", "test"), self.task)
-        self._is_set_up = False
-        self._sets: dict[int, NodeSets] = {}  # by their number
+        # By their number; None before setup.
+        self._sets: dict[int, NodeSets] | None = None
 
     def forward(
         self, batch: NodeBatch | Tensor | Data, edge_index: Graph | Tensor | None = None
@@ -163,7 +163,6 @@ class NodeClassifier(SafeCheckpointModule):
         return self.task.chance_of(metric, nodes)
 
     def setup(self, stage: str) -> None:
-        self._is_set_up = True
         # Lightning converts only after loading a checkpoint, and so would round its float64 weights
         # to float32.
         self.trainer.precision_plugin.convert_module(self)
@@ -175,7 +174,8 @@ class NodeClassifier(SafeCheckpointModule):
             self.adopt(data.schema)
         if stage == "fit":
             for callback in self.trainer.callbacks:  # type: ignore[attr-defined]
-                check_mode(callback, self.task)
+                monitor, mode = getattr(callback, "monitor", None), getattr(callback, "mode", None)
+                right_mode(type(callback).__name__, monitor, mode, self.task)
             OneBatchValidation.replace(self.trainer)
 
     def adopt(self, schema: Schema) -> None:
@@ -319,7 +319,7 @@ class NodeClassifier(SafeCheckpointModule):
                 raise MisconfigurationException(
                     unknown("metric to monitor", schedule.monitor, metrics)
                 )
-            check_mode(schedule, self.task)
+            right_mode(type(schedule).__name__, schedule.monitor, schedule.mode, self.task)
             config["monitor"] = schedule.monitor
             if self.attached_trainer is not None and not schedule.monitor.startswith("train/"):
                 # In between, the metric is that of an earlier epoch.
@@ -337,7 +337,7 @@ class NodeClassifier(SafeCheckpointModule):
         Those of a full batch are found once, not in every step: that takes as long as a metric, and
         makes the host wait for a GPU.
         """
-        if not self._is_set_up:
+        if self._sets is None:
             raise MisconfigurationException(
                 f"{type(self).__name__}.setup must call super().setup(stage), which reads the "
                 "classes and targets of the data."

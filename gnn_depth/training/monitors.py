@@ -35,29 +35,23 @@ def with_modes(chosen: Any) -> Any:
     if not isinstance(chosen, PartChoice) or "mode" not in chosen.part.options:
         return chosen
     given = chosen.options
-    mode = _right_mode(chosen.part.class_name, given.get("monitor"), given.get("mode"))
+    mode = right_mode(chosen.part.class_name, given.get("monitor"), given.get("mode"))
     if mode is None:
         return chosen
     return PartChoice(chosen.part, {"mode": mode, **given})
 
 
-def check_mode(watcher: object, task: Task) -> None:
-    """Refuse a callback or schedule that takes the worst values of its metric for the best.
-
-    Raises:
-        MisconfigurationException: Its mode is the wrong one.
-    """
-    monitor, mode = getattr(watcher, "monitor", None), getattr(watcher, "mode", None)
-    _right_mode(type(watcher).__name__, monitor, mode, task)
-
-
-def _right_mode(watcher: str, monitor: Any, mode: Any, task: Task | None = None) -> str | None:
+def right_mode(watcher: str, monitor: Any, mode: Any, task: Task | None = None) -> str | None:
     """The mode that finds the best of a metric, such as ``max`` for ``val/acc``; None if unknown.
 
-    Without a task all registered ones are asked, and must agree.
+    Args:
+        watcher: The name of a callback or schedule.
+        monitor: The metric that it watches, if any.
+        mode: Its mode, if it has one.
+        task: The task; without one all registered ones are asked, and must agree.
 
     Raises:
-        MisconfigurationException: The mode is the other one.
+        MisconfigurationException: The mode is the other one, which takes the worst for the best.
     """
     split, _, name = str(monitor).partition("/")
     if split not in SPLITS:

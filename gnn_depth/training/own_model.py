@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from gnn_depth.diagnostics.hooks import layers_of
-from gnn_depth.graph import OF_EDGES, Graph
+from gnn_depth.graph import Graph
 from gnn_depth.nn.decoder import Pool, pooled
 from gnn_depth.training.module import NodeClassifier
 
@@ -53,12 +53,7 @@ class ModuleStack(nn.Module):
     ) -> Tensor:
         if isinstance(graph, Tensor):
             graph = Graph(graph, len(x))
-        of_edges = {}
-        for name in OF_EDGES:
-            value = getattr(graph, name)
-            if value is not None:
-                of_edges[name] = value
-        out: Tensor = self.module(x, graph.edge_index, **of_edges)
+        out: Tensor = self.module(x, graph.edge_index, **graph.of_edges(slice(None)))
         if out.shape[-1] != self.num_outputs:
             raise ValueError(
                 f"{type(self.module).__name__} has {out.shape[-1]} outputs, and the data needs "

@@ -84,31 +84,7 @@ def predictions_of(
         )
     as_trained = GraphSource.of(data).conform_to(model.schema, unknown, targets=False)
     values = torch.cat(forward(model, as_trained))
-    return _table_of(values, as_trained, model)
-
-
-def load_model(path: str | Path) -> NodeClassifier:
-    """The model of a checkpoint, with the precision of its weights.
-
-    Raises:
-        OSError: The file is damaged, or not a checkpoint.
-    """
-    try:
-        content = read_checkpoint(Path(path))
-        options = options_in(content)
-    except DamagedError as error:
-        raise DamagedError(f"{path}: {error}.") from error
-    model = NodeClassifier(**options)
-    # Not copied into the new weights, which would round float64 to float32.
-    model.load_state_dict(content["state_dict"], assign=True)
-    model.read_schema(content)
-    return model
-
-
-def _table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> pd.DataFrame:
-    """Predictions, shape (rows, outputs), as a table by id and name."""
-    assert model.schema is not None
-    row = "graph" if data.per_graph else "node"
+    row = "graph" if as_trained.per_graph else "node"
     if values.dim() != 2:
         raise ValueError(
             f"predict_step gives the shape {tuple(values.shape)}, not probabilities or numbers of "
@@ -130,8 +106,26 @@ def _table_of(values: Tensor, data: GraphDataModule, model: NodeClassifier) -> p
         choices = np.array([*names, None], object)
         table.insert(0, "predicted", choices[predicted_classes(numbers).numpy()])
         table.insert(1, "probability", numbers.amax(1).numpy())
-    ids = data.node_ids
-    if ids is None or data.per_graph:
+    ids = as_trained.node_ids
+    if ids is None or as_trained.per_graph:
         ids = table.index
     table.insert(0, row, ids)
     return table
+
+
+def load_model(path: str | Path) -> NodeClassifier:
+    """The model of a checkpoint, with the precision of its weights.
+
+    Raises:
+        OSError: The file is damaged, or not a checkpoint.
+    """
+    try:
+        content = read_checkpoint(Path(path))
+        options = options_in(content)
+    except DamagedError as error:
+        raise DamagedError(f"{path}: {error}.") from error
+    model = NodeClassifier(**options)
+    # Not copied into the new weights, which would round float64 to float32.
+    model.load_state_dict(content["state_dict"], assign=True)
+    model.read_schema(content)
+    return model
