@@ -180,7 +180,7 @@ def describe(kind: str, cls: type, path: str | None = None) -> PartSpec:
     if missing:
         refusal = f"{registry.described(cls)} has no {missing}."
     # Compose and AddGPSE of PyTorch Geometric call what their options give.
-    calls = [option for option in options.values() if re.search("Callable|Module", option.type)]
+    calls = any(re.search("Callable|Module", option.type) for option in options.values())
     # Some classes of other libraries are described in the docstring of their constructor.
     doc = cls.__doc__ or getattr(vars(cls).get("__init__"), "__doc__", None) or inspect.getdoc(cls)
     return PartSpec(
@@ -192,7 +192,7 @@ def describe(kind: str, cls: type, path: str | None = None) -> PartSpec:
         takes_any=takes_any,
         refusal=refusal,
         names=names,
-        runs_code=getattr(cls, "runs_foreign_code", kind == "transform" and bool(calls)),
+        runs_code=getattr(cls, "runs_foreign_code", kind == "transform" and calls),
         cls=cls,
     )
 
