@@ -191,8 +191,5 @@ def _flatten(value: Any, key: str, row: dict[str, Any]) -> None:
             if name not in ("class_path", "init_args"):
                 inner = f"{key}.{name}"
             _flatten(item, inner, row)
-    elif isinstance(value, SCALAR):
-        if value is not None:
-            row[key] = value
-    else:
-        row[key] = str(value)
+    elif value is not None:
+        row[key] = value if isinstance(value, SCALAR) else str(value)

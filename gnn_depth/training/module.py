@@ -1,6 +1,5 @@
 """The LightningModule that trains a stack of parts."""
 
-import itertools
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -52,9 +51,7 @@ log = logging.getLogger(__name__)
 ADAM = {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.005, "weight_decay": 5e-4}}
 
 FUSED = (Adagrad, Adam, AdamW, SGD)  # optimizers that torch has in a fused form
-FUSED_KINDS = set(
-    itertools.product((torch.float32, torch.float64), ("cpu", "cuda"), (torch.strided,))
-)
+FUSED_TYPES = (torch.float32, torch.float64)
 
 
 class NodeClassifier(SafeCheckpointModule):
@@ -408,9 +405,11 @@ def fuse(optimizer: Optimizer) -> None:
     for group in optimizer.param_groups:
         is_chosen = group.get("fused") is not None or group.get("foreach") is not None
         has_own_graph = group.get("differentiable") or group.get("capturable")
-        kinds = {(each.dtype, each.device.type, each.layout) for each in group["params"]}
-        if is_chosen or has_own_graph or isinstance(group["lr"], Tensor) or kinds - FUSED_KINDS:
+        if is_chosen or has_own_graph or isinstance(group["lr"], Tensor):
             return
+        for each in group["params"]:
+            if each.dtype not in FUSED_TYPES or each.device.type not in ("cpu", "cuda"):
+                return
     for group in optimizer.param_groups:
         group["fused"] = True
     for parameter, state in optimizer.state.items():  # Adagrad has a state from the start
