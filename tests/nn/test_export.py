@@ -54,7 +54,7 @@ def every_part():
     ],
 )
 def test_every_part_is_exported_whatever_its_parameters(options):
-    model = DeepGNN(5, 3, num_layers=2, hidden_channels=8, **options).eval()
+    model = DeepGNN(5, 3, num_layers=2, hidden_channels=24, **options).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
