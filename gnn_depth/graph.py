@@ -20,7 +20,7 @@ OF_EDGES = ("edge_weight", "edge_attr")
 _KNOWN: "WeakTensorKeyDictionary" = WeakTensorKeyDictionary()
 
 
-def kept(method: Callable[..., T]) -> Callable[..., T]:
+def keeps_result(method: Callable[..., T]) -> Callable[..., T]:
     """Keep what a method derives from its graph, once for each of its arguments."""
 
     @wraps(method)
@@ -170,7 +170,7 @@ class Graph:
         return self.source.device
 
     @property
-    @kept
+    @keeps_result
     def edge_index(self) -> Tensor:
         """Sources and targets, sorted by target, shape (2, edges)."""
         return torch.stack([self.source, self.target])
@@ -189,7 +189,7 @@ class Graph:
         weight = self.edge_weight.double()
         return weight.new_zeros(self.num_nodes).index_add_(0, self.target, weight)
 
-    @kept
+    @keeps_result
     def with_self_loops(self) -> "Graph":
         """The same graph with exactly one self-loop at every node.
 
@@ -209,7 +209,7 @@ class Graph:
         graph._set_edges(edge_index, weight, features)  # sorts them anew
         return graph
 
-    @kept
+    @keeps_result
     def gcn_weights(self, dtype: torch.dtype) -> Tensor:
         r"""Weight :math:`w_{ij} / \sqrt{d_i d_j}` of each edge, shape (edges,).
 
@@ -241,7 +241,7 @@ class Graph:
             return torch.ones(self.num_edges, dtype=dtype, device=self.device)
         return self.edge_weight.to(dtype)
 
-    @kept
+    @keeps_result
     def mean_weights(self, dtype: torch.dtype) -> Tensor:
         r"""Weight :math:`w_{ij} / \sum_j w_{ij}` of each edge in a mean over neighbours, shape
         (edges,); w is 1 where edges have none."""
@@ -266,7 +266,7 @@ class Graph:
             return self
         return self._block(num_nodes)
 
-    @kept
+    @keeps_result
     def _block(self, num_nodes: int) -> "Graph":
         # Sorted by target, the edges into the first nodes are the first edges.
         num_edges = int(self.ptr[num_nodes])
@@ -297,25 +297,25 @@ class Graph:
         ptr = pointers(target, self.num_nodes)
         return self._replace(source=source, target=target, ptr=ptr, **self.of_edges(kept))
 
-    @kept
+    @keeps_result
     def dropping_messages(self, p: float) -> "Graph":
         """The same graph for a pass in which layers drop entries of messages with probability p."""
         return self._replace(message_dropout=p)
 
     @property
-    @kept
+    @keeps_result
     def rows(self) -> EdgeRows:
         """The edges as rows of a sparse matrix."""
         return EdgeRows(self.source, self.target, (self.num_nodes, self.num_sources))
 
     @property
-    @kept
+    @keeps_result
     def edge_ids(self) -> Tensor:
         """0, 1, ..., edges - 1, of the integer type of :meth:`rows`."""
         return torch.arange(self.num_edges, device=self.device, dtype=self.rows.ptr.dtype)
 
     @property
-    @kept
+    @keeps_result
     def reverse(self) -> Tensor | None:
         """The reverse of each edge, shape (edges,); None unless every edge has one."""
         if self.num_sources != self.num_nodes:

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.autograd import Function
 
-from gnn_depth.graph import Graph, kept
+from gnn_depth.graph import Graph, keeps_result
 
 # What processes do together: sum, or fetch the rows of the halo, or return what belongs to these.
 ADJOINTS = {"sum": "sum", "fetch": "return", "return": "fetch"}
@@ -93,7 +93,7 @@ class Shard(Graph):
         return self.numbers[: self.num_nodes]
 
     @property
-    @kept
+    @keeps_result
     def edge_numbers(self) -> Tensor | None:
         # Edges are numbered by target, so the targets' degrees everywhere tell the first numbers.
         degree = torch.zeros(self.total_nodes, dtype=torch.long, device=self.device)

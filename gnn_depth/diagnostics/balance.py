@@ -74,7 +74,7 @@ def size(link: Link) -> Float[Tensor, "neurons"]:
     return _total(link, torch.square, 1)
 
 
-def share(link: Link) -> Float[Tensor, ""]:
+def relative_imbalance(link: Link) -> Float[Tensor, ""]:
     """The median over the neurons of |c| as a share of :func:`size`, from 0, balanced, to 1."""
     return (imbalance(link).abs() / size(link).clamp_min(1e-30)).median()
 
@@ -370,7 +370,7 @@ class Balancedness(StepCallback):
         if self._links:
             of_laws = distribution(laws, self._counts).flatten(0, 1).to(values.dtype)
             first = int(self.measure_log.layers[0])
-            shares = torch.stack([share(link) for link in self._links])
+            shares = torch.stack([relative_imbalance(link) for link in self._links])
             places = torch.tensor([link.states[0] - first for link in self._links]).to(laws.device)
             values[: len(LAWS)].index_copy_(1, places, of_laws)
             values[-1].index_copy_(0, places, shares.to(values.dtype))

@@ -21,7 +21,7 @@ from gnn_depth.registry import first_of, hint
 MAX_NAMES = 20  # listed in an error
 
 
-def select(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
+def modules_named(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
     """The submodules whose names match a pattern, in order; a module with several names appears
     under each.
 
@@ -67,7 +67,7 @@ def _patterns(root: nn.Module) -> list[str]:
 
 
 def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str, nn.Module]:
-    """The layers that patterns of :func:`select` match, by name.
+    """The layers that patterns of :func:`modules_named` match, by name.
 
     Without patterns they are the outermost message-passing layers, ours and PyTorch Geometric's.
 
@@ -77,7 +77,7 @@ def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str
     found: dict[str, nn.Module] = {}
     if patterns is not None:
         for pattern in items_of(patterns):
-            found |= select(root, str(pattern))
+            found |= modules_named(root, str(pattern))
     else:
         for name, module in root.named_modules(remove_duplicate=False):
             # PyTorch Geometric's MessagePassing, and others that have its methods.

@@ -108,7 +108,7 @@ class Block(nn.Module):
     def update(self, x: Hidden, graph: Graph, first: Tensor | None) -> Tensor:
         """The update of the hidden state, before the skip: dropout, layer, norms, activation."""
         # On one process's part of a graph, neighbours elsewhere send their rows here.
-        x = graph.fetch(drop(x, self.dropout, self.training, graph))
+        x = graph.fetch(drop_features(x, self.dropout, self.training, graph))
         x = self.layer(x, graph, first) if self.layer.reads_first else self.layer(x, graph)
         return self.activation(self.norms(x, graph))
 
@@ -151,13 +151,13 @@ class Blocks(nn.ModuleList):
         return x
 
 
-def drop(x: Hidden, p: float, training: bool, graph: Graph) -> Hidden:
+def drop_features(x: Hidden, p: float, training: bool, graph: Graph) -> Hidden:
     """Apply dropout to node features, with the same mask for any number of processes."""
     if isinstance(x, SparseFeatures):
         return x.dropout(p, training, graph.node_numbers)
     return dropout(x, p, training, graph.node_numbers)
 
 
-def identity(x: Tensor) -> Tensor:
+def unchanged(x: Tensor) -> Tensor:
     """The identity, for a layer without an activation."""
     return x

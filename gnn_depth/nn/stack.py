@@ -19,8 +19,8 @@ from gnn_depth.nn.block import (
     FusedBlock,
     Hidden,
     States,
-    drop,
-    identity,
+    drop_features,
+    unchanged,
 )
 from gnn_depth.nn.decoder import Decoder, Jump, Pool, jumped, make_decoder, pooled
 from gnn_depth.nn.encoder import Encoder, make_encoder
@@ -74,7 +74,7 @@ Activation = Literal[
 ]
 
 #: Activations that are not PyTorch's own; ELU has a kernel here.
-OWN = {"elu": elu, "group_sort": group_sort, "identity": identity}
+OWN = {"elu": elu, "group_sort": group_sort, "identity": unchanged}
 
 #: Why a graph is refused, with a place for the layer's name.
 WEIGHTS = (
@@ -269,7 +269,7 @@ class DeepGNN(nn.Module):
             layers.append(layer)
             is_last = position == len(channels) - 1
             is_bare = is_last and not self.last_activation
-            phi = identity if is_bare else self.activation
+            phi = unchanged if is_bare else self.activation
             before, after = FeatureNorms(), FeatureNorms()
             if is_last and not has_decoder:  # nothing follows the layer
                 skip: Skip = NoSkip(list(widths), layer.width)
@@ -284,7 +284,7 @@ class DeepGNN(nn.Module):
                 before, after = after, before
             # Decided once, not in every pass.
             has_known_sum = skip.adds_input is not None and not (before or after)
-            is_fused = has_known_sum and phi in (identity, F.relu)
+            is_fused = has_known_sum and phi in (unchanged, F.relu)
             kind = FusedBlock if is_fused else Block
             blocks.append(kind(layer, before, phi, skip, after, self.dropout))
         if makes[FeatureNorm] and not skips:
@@ -433,7 +433,7 @@ class DeepGNN(nn.Module):
         """Dropout of the features that a linear encoder or decoder reads."""
         if not isinstance(reader, nn.Linear):
             return x
-        return drop(x, self.outer_dropout, self.training, graph)
+        return drop_features(x, self.outer_dropout, self.training, graph)
 
     def _parts(self) -> list[Part]:
         """All parts that read nodes: layers, skip connections, and norms of scores and features."""

@@ -47,7 +47,7 @@ class DaskPool(Pool):
             raise self.lost from error
 
     def submit(self, function: Callable[..., T], *args: object) -> "Future[T]":
-        future: Future[T] = self._executor.submit(call, self._preload, function, args)
+        future: Future[T] = self._executor.submit(call_preloaded, self._preload, function, args)
         return future
 
     def stop(self, grace: float) -> None:
@@ -58,7 +58,9 @@ class DaskPool(Pool):
 _STARTING = threading.Lock()
 
 
-def call(preload: Sequence[str], function: Callable[..., T], args: tuple[object, ...]) -> T:
+def call_preloaded(
+    preload: Sequence[str], function: Callable[..., T], args: tuple[object, ...]
+) -> T:
     """Make a call in a fresh process of this worker, which imports the modules once for all."""
     with _STARTING:
         multiprocessing.set_forkserver_preload([FIRST, *preload])

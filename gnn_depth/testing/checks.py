@@ -36,7 +36,7 @@ from gnn_depth.testing.suite import (
     as_property,
     assert_all_close,
     assert_finite,
-    check,
+    check_part,
     seeded,
 )
 
@@ -82,7 +82,7 @@ def check_norm(norm: type[Norm] | str, *, except_for: Sequence[str] = (), **opti
         ScoreNorm: (subjects.of_score_norm, OF_GRAPHS),
         WeightNorm: (subjects.of_weight_norm, COMMON),  # without nodes to renumber or leave out
     }
-    check("norm", norm, suites, except_for, options)
+    check_part("norm", norm, suites, except_for, options)
 
 
 def check_layer(
@@ -96,7 +96,7 @@ def check_layer(
     """
     expected = [*OF_GRAPHS, properties.sparse, properties.chain]
     of_layer = subjects.of_features(subjects.CHANNELS, subjects.OUT)
-    check("layer", layer, {Layer: (of_layer, expected)}, except_for, options)
+    check_part("layer", layer, {Layer: (of_layer, expected)}, except_for, options)
 
 
 def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
@@ -107,7 +107,7 @@ def check_skip(skip: type[Skip] | str, *, except_for: Sequence[str] = (), **opti
     layers. Arguments and errors are those of :func:`check_norm`; ``options`` follow the widths.
     """
     expected = [*COMMON, ROWS, properties.adds, properties.invertible]
-    check("skip", skip, {Skip: (subjects.of_skip, expected)}, except_for, options)
+    check_part("skip", skip, {Skip: (subjects.of_skip, expected)}, except_for, options)
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **opti
     :func:`check_norm`.
     """
     suites: Suites = {Init: (_cases(STACKS), [drawn, finite_start, in_place])}
-    check("init", init, suites, except_for, options)
+    check_part("init", init, suites, except_for, options)
 
 
 @as_property("fewer", "Return graph.keeping(mask), with one truth value for every edge.")
@@ -273,4 +273,4 @@ def check_graph_dropout(
     :func:`check_norm`.
     """
     suites: Suites = {GraphDropout: (_cases(GRAPHS), [fewer, same_edges, graph_unchanged])}
-    check("graph_dropout", part, suites, except_for, options)
+    check_part("graph_dropout", part, suites, except_for, options)

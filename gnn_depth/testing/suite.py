@@ -64,7 +64,7 @@ Suites: TypeAlias = Mapping[
 ]
 
 
-def check(
+def check_part(
     kind: str, part: type | str, suites: Suites, except_for: Sequence[str], options: dict[str, Any]
 ) -> None:
     """Check every property on every subject, or only the first if it fails: others rely on it.

@@ -1,7 +1,7 @@
 import pytest
 from torch import nn
 
-from gnn_depth.diagnostics.hooks import layer_numbers, select
+from gnn_depth.diagnostics.hooks import layer_numbers, modules_named
 
 
 @pytest.fixture
@@ -16,11 +16,16 @@ def stack():
 
 
 def test_a_star_stands_for_one_part_of_a_name(stack):
-    assert list(select(stack, "stack.layers.*")) == [f"stack.layers.{place}" for place in range(12)]
-    assert list(select(stack, "*.layers.1[01].0")) == ["stack.layers.10.0", "stack.layers.11.0"]
-    assert list(select(stack, "stack")) == ["stack"]
+    assert list(modules_named(stack, "stack.layers.*")) == [
+        f"stack.layers.{place}" for place in range(12)
+    ]
+    assert list(modules_named(stack, "*.layers.1[01].0")) == [
+        "stack.layers.10.0",
+        "stack.layers.11.0",
+    ]
+    assert list(modules_named(stack, "stack")) == ["stack"]
     with pytest.raises(ValueError, match="is not known"):
-        select(stack, "**")
+        modules_named(stack, "**")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from torch_geometric.nn import models
 import gnn_depth
 from gnn_depth import measurements
 from gnn_depth.diagnostics import MEASURES
-from gnn_depth.diagnostics.hooks import select
+from gnn_depth.diagnostics.hooks import modules_named
 from gnn_depth.diagnostics.measures import mean_average_distance
 from tests.diagnostics.loops import CHANNELS, CONVOLUTIONS, DEPTH, NODES, Loop, features, graph
 from tools.attack.numbers import layers as attack
@@ -36,7 +36,7 @@ def by_hand(model, layers, loss):
     """What enters a model's layers, its gradient, and the gradients of their parameters; of a
     copy."""
     twin, states, handles = copy.deepcopy(model), [], []
-    modules = list(select(twin, layers).values())
+    modules = list(modules_named(twin, layers).values())
     for module in modules:
         handles.append(module.register_forward_pre_hook(lambda _, args: states.append(args[0])))
     random = torch.get_rng_state()

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gnn_depth.diagnostics.balance import defect, share
+from gnn_depth.diagnostics.balance import defect, relative_imbalance
 from gnn_depth.diagnostics.driver import LayerDriver
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
 from gnn_depth.diagnostics.layer_statistics import FLOORS, Processes, measures_called
@@ -194,6 +194,6 @@ def _add_balance(values: pd.DataFrame, stack: Any) -> list[str]:
         return [f"No balance: {reason}."]
     for link in links:
         numbers = [state + 1 for state in link.states if state + 1 in values.index]
-        values.loc[numbers, "|c|"] = share(link).item()
+        values.loc[numbers, "|c|"] = relative_imbalance(link).item()
         values.loc[numbers, "delta"] = defect(link).abs().max().item()
     return []
