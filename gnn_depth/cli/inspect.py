@@ -18,6 +18,10 @@ from gnn_depth.data.tables import Tables
 def inspect_data(data: GraphDataModule, flags: Iterable[tuple[str, Any]]) -> Iterator[str]:
     """Yield the report on a data set, which these flags name, part by part; the last part is an
     error if it cannot be read."""
+    command = ["gnn-depth", "fit"]
+    for key, value in flags:
+        command += [f"--{key}", str(value)]
+    training = f"Train with\n  {shlex.join(command)}"
     if isinstance(data, Tables):
         nodes, edges = read_table(data.nodes), read_table(data.edges)
         schema = data.proposed(nodes, edges)
@@ -30,6 +34,9 @@ def inspect_data(data: GraphDataModule, flags: Iterable[tuple[str, Any]]) -> Ite
         source, target = schema.ends
         of_edges = {source: "source", target: "target", schema.edge_weight: "weight"}
         yield _columns(edges, dict.fromkeys(data.edge_features, "feature") | of_edges)
+        if not data.label and not data.targets:
+            yield f"{training} --data.label COLUMN\nor, for numbers, --data.targets '[COLUMN]'"
+            return
     logging.disable(logging.WARNING)  # the notes are part of the report
     try:
         batch = next(iter(data.predict_dataloader()))  # of several the first stands for all
@@ -46,10 +53,7 @@ def inspect_data(data: GraphDataModule, flags: Iterable[tuple[str, Any]]) -> Ite
         edges, _ = remove_self_loops(subgraph(used, batch.graph.edge_index)[0])
         same = homophily(edges, batch.y)
         yield f"homophily: {same:.2f} of the edges join nodes of one class"
-    command = ["gnn-depth", "fit"]
-    for key, value in flags:
-        command += [f"--{key}", str(value)]
-    yield f"Train with\n  {shlex.join(command)}"
+    yield training
 
 
 def _columns(table: pd.DataFrame, roles: dict[Any, str]) -> str:
