@@ -75,6 +75,14 @@ def test_attention_may_be_measured_over_all_heads_at_once(score, form, looped):
     assert_is(norm, partial(loop, scale=4, per_head=False), score(looped), looped)
 
 
+def test_zeros_have_finite_gradients_whose_squared_inverse_float32_holds(graph):
+    parts = [torch.zeros(graph.num_nodes, 2, 3, requires_grad=True) for _ in range(3)]
+    normed = LipschitzNorm(2)(edge_dot(*parts[:2], graph), QuadraticScore(*parts), graph)
+    assert not normed.any()
+    for gradient in torch.autograd.grad(normed.sum(), parts):
+        assert gradient.isfinite().all()
+
+
 def slopes(scores, parts, edge):
     """Norms of the derivatives of a score of head 0 by its ends: of each if quadratic, or both."""
     ends = list(dict.fromkeys(parts[:2]))
