@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gnn_depth.data import MissingFeatures
@@ -45,7 +45,8 @@ def refused(batch: NodeBatch, words: str) -> None:
         check_batch(batch)
 
 
-@given(st.integers(1, NODES - 1), st.sampled_from([NAN, float("inf")]), st.integers(4, 2**62))
+@given(st.integers(1, NODES - 1), st.sampled_from([NAN, float("inf")]), st.integers(1, 2**62))
+@example(3, NAN, 1)  # -1, and classes 0 and 2
 def test_features_and_classes_are_refused_at_the_first_fault(node, value, large):
     check_batch(parts())
     for column in (0, 1):
@@ -57,8 +58,8 @@ def test_features_and_classes_are_refused_at_the_first_fault(node, value, large)
     negative.y[node:] = -large
     refused(negative, rf"y\[{node}\] is -{large}")
     gap = parts(y=torch.zeros(NODES, dtype=torch.long))
-    gap.y[node:] = large
-    refused(gap, rf"y\[{node}\] is {large}.* class 1")
+    gap.y[node:] = large + 1
+    refused(gap, rf"y\[{node}\] is {large + 1}.* class 1")
 
 
 @pytest.mark.parametrize(
