@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from gnn_depth.builder import (
@@ -163,6 +164,8 @@ def files_as_flags(argv: list[str]) -> list[str]:
     """
     files = list(takewhile(lambda word: not word.startswith("-"), argv[:2]))
     rest = argv[len(files) :]
+    if len(files) == 1 and Path(files[0]).suffix in ("", ".yaml", ".yml"):
+        raise UsageError(f"{files[0]!r} is no graph: a config needs its flag, --config {files[0]}.")
     if len(files) == 2:
         return ["--data", "Tables", "--data.nodes", files[0], "--data.edges", files[1], *rest]
     if files:
@@ -234,7 +237,10 @@ def _entries(config: dict[str, Any], known: PartIndex) -> Iterator[tuple[str, Wh
         if isinstance(value, dict) and value.get("class_path") in trust.OURS:  # as of LightningCLI
             where, value = (key, "init_args"), value.get("init_args") or {}
         if not isinstance(value, dict):
-            raise PartError(f"{key} consists of keys with values, not of {value!r}.", where)
+            hint = f"as in --{key}.OPTION VALUE"
+            if key == "model":
+                hint = "as in --model.layer gat, or is your own class: --model my_module.MyModule"
+            raise PartError(f"{key} has options, {hint}, not {value!r}.", where)
         for option, inner in value.items():
             if key == "model" and option in GIVEN_BY_DATA:  # a config of LightningCLI has it
                 if known.dropped is not None:

@@ -65,7 +65,7 @@ def test_a_wrong_option_is_answered_in_one_message(refused, words, messages):
         ("\nmodle:\n  num_layers: 3\n", 2, "unknown option 'modle'. Did you mean 'model'?"),
         ("model:\n  norm:\n  - name: lipschitz\n    froom: paper\n", 4, "Did you mean 'form'?"),
         ("model:\n  lr: 3\n", 2, "'model.optimizer.lr'"),
-        ("\nmodel: gat\n", 2, "keys with values, not of 'gat'"),
+        ("\nmodel: gat\n", 2, "--model.layer gat"),
         (
             "model:\n  scheduler: {class_path: no.such.Thing}\n",
             2,
@@ -91,7 +91,9 @@ def test_an_error_in_a_file_is_answered_with_file_and_line(refused, text, line, 
 
 def test_an_unknown_command_kind_or_part_is_answered_with_the_nearest(refused):
     assert "predict" in refused()
-    assert "Did you mean 'fit'?" in refused("fti")
+    for word in ("fti", "train"):
+        assert "Did you mean 'fit'?" in refused(word)
+    assert "--config gat_lip_30." in refused("fit", "gat_lip_30")
     assert "unknown command '--config'" in refused("--config", "a.yaml", "fit")
     assert "'nrm'. Did you mean 'norm'?" in refused("list", "nrm")
     assert "'pari'. Did you mean 'pair'?" in refused("fit", "--model.norm.help", "pari")
