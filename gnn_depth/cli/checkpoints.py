@@ -194,8 +194,8 @@ def read(path: Path) -> Checkpoint:
     except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"{str(path)!r} is damaged, or not a checkpoint of a gnn-depth run: {why}. Give "
-            "the run's folder to use its newest complete one."
+            f"{str(path)!r} cannot be used: {why}. If it is damaged, give the run's folder to use "
+            "its newest complete one."
         ) from error
 
 
@@ -207,10 +207,10 @@ def warn(text: str, start: str = "warning: ") -> None:
 
 def of_own_module(word: str) -> Path:
     """The checkpoint that a command line means for a LightningModule of the user's: a file, or the
-    folder of a run for its last one."""
+    last one of the run in a folder."""
     path = Path(word)
     if path.is_dir():
-        path /= "checkpoints/last.ckpt"
+        path = single_run(path) / "checkpoints/last.ckpt"
     if not path.is_file():
         raise UsageError(
             f"--ckpt_path {word}: there is no file {str(path)!r}. A module of your own goes on "

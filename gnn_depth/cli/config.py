@@ -85,9 +85,13 @@ class Arguments:
 
 
 def index_of(command: str, arguments: Arguments) -> PartIndex:
-    """The parts and options of a command; if ``model`` names a class of the user's, it is a single
-    option."""
-    known = catalogue(arguments.plugins, command)
+    """The parts and options of a command."""
+    return for_model(catalogue(arguments.plugins, command), command, arguments)
+
+
+def for_model(known: PartIndex, command: str, arguments: Arguments) -> PartIndex:
+    """These parts and options, in which ``model`` is a single option if it names a class of the
+    user's."""
     if not any(_names_own_class(source.data.get("model")) for source in arguments.layers):
         return known
     if command != "fit":

@@ -18,7 +18,7 @@ from gnn_depth.builder import build
 from gnn_depth.cli import trust
 from gnn_depth.cli.assemble import CommandLineInterface, resolve
 from gnn_depth.cli.catalogue import catalogue
-from gnn_depth.cli.config import Arguments
+from gnn_depth.cli.config import Arguments, for_model
 from gnn_depth.cli.errors import TRACEBACK, RunError, UsageError, explained
 from gnn_depth.cli.run import train_in_command
 from gnn_depth.config_file import INLINE, Source, read_config
@@ -54,11 +54,11 @@ class Resolver:
     def resolve(self, arguments: Arguments) -> dict[str, Any]:
         """The resolved config of a command line, as it would be saved in the run's folder."""
         with explained():
-            return resolve(arguments, self._known)
+            return resolve(arguments, for_model(self._known, "fit", arguments))
 
-    def check(self, config: dict[str, Any]) -> tuple[str, Task]:
+    def check(self, config: dict[str, Any]) -> tuple[str | None, Task | None]:
         """The checksum of the data of a resolved config, and the task of its model; refuses one
-        that cannot be built or trained.
+        that cannot be built or trained. A class of the user's has no task, and is not built.
 
         Raises an AbsentDataError if the data is missing, damaged or refuses its options.
         """
@@ -69,11 +69,13 @@ class Resolver:
                 L.seed_everything(0, verbose=False)
                 with quiet():
                     module = build("data", config["data"])
-                    facts = {name: getattr(module, name) for name in FACTS}
+                    facts = {name: getattr(module, name, None) for name in FACTS}
             except ValueError as error:
                 raise AbsentDataError(f"{error}\nOr leave such runs out with --subset.") from error
             self._data[key] = SimpleNamespace(**facts)
         data = self._data[key]
+        if "class_path" in config["model"]:
+            return data.checksum, None
         with quiet(), explained(), torch.random.fork_rng([]):
             RunRecorder(**config["run"])
             model = build_model(config["model"], data)

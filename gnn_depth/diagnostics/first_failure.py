@@ -145,6 +145,8 @@ class FailureLog:
         self.look()
         if trainer.is_global_zero:
             log_findings(trainer.loggers, "FirstFailure", self.found)
+            if not self.found:
+                print("FirstFailure: gradients stayed within all limits.", file=sys.stderr)
 
     def look(self) -> dict[str, Any]:
         """Examine the steps added since the last call, report new failures, and return all."""

@@ -19,8 +19,9 @@ def heat_map(measured: MeasureValues, recent: int | None = None) -> "Figure":
     """Draw a measure over steps and layers, with axes and a colour bar, as a Matplotlib figure that
     is independent of pyplot.
 
-    Colours span the range of the values, up to three interquartile ranges from the quartiles: a
-    layer far beyond the others does not hide them, and arrows of the colour bar stand for it. A
+    Colours span the range of the values. If one layer, or at most a tenth of them, lies more than
+    three interquartile ranges from the quartiles, it does not hide the others: arrows of the colour
+    bar stand for it. A
     measure around zero goes from blue over white, which is zero, to red. The logarithm of an exact
     zero is black and a value that is not finite is grey.
     Where several steps share a column, its colour is that of their mean, and grey if any of them is
@@ -43,12 +44,14 @@ def heat_map(measured: MeasureValues, recent: int | None = None) -> "Figure":
         cells = np.add.reduceat(measured.values.astype(float), starts).T / sizes
     spanned = cells
     if recent:
-        spanned = measured.values[-recent:]
-    finite = spanned[np.isfinite(spanned)]
-    if len(finite):
-        first, third = np.percentile(finite, (25, 75))
-        if first < third:
-            spanned = finite.clip(4 * first - 3 * third, 4 * third - 3 * first)
+        spanned = measured.values[-recent:].T
+    finite = np.isfinite(spanned)
+    if finite.any():
+        first, third = np.percentile(spanned[finite], (25, 75))
+        near = spanned.clip(4 * first - 3 * third, 4 * third - 3 * first)
+        is_far = ((near != spanned) & finite).any(1)  # of each layer
+        if first < third and is_far.sum() <= max(1, len(is_far) // 10):
+            spanned = near[finite]
     name, low, high = colour_scale(spanned, measured.around_zero)
     lost, zero = lost_and_zero(cells, measured.log10)
     # A zero is drawn as something below the scale.

@@ -19,6 +19,7 @@ from gnn_depth.part_specs import items_of
 from gnn_depth.registry import first_of, hint
 
 MAX_NAMES = 20  # listed in an error
+OURS = "stack.blocks.*.layer"  # the layers of a NodeClassifier
 
 
 def modules_named(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
@@ -69,12 +70,15 @@ def _patterns(root: nn.Module) -> list[str]:
 def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str, nn.Module]:
     """The layers that patterns of :func:`modules_named` match, by name.
 
-    Without patterns they are the outermost message-passing layers, ours and PyTorch Geometric's.
+    Without patterns they are the outermost message-passing layers, ours and PyTorch Geometric's;
+    so they are for :data:`OURS` in a module without such a stack.
 
     Raises:
         ValueError: There are none.
     """
     found: dict[str, nn.Module] = {}
+    if patterns == OURS and not hasattr(getattr(root, "stack", None), "blocks"):
+        patterns = None
     if patterns is not None:
         for pattern in items_of(patterns):
             found |= modules_named(root, str(pattern))

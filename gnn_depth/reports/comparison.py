@@ -101,7 +101,8 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
 
     Returns:
         A line for each comparison: the values of the axes, ``n``, ``difference``, ``half_width`` of
-        its 95% interval, ``p``, and ``p_holm``, corrected for all comparisons.
+        its 95% interval, ``p``, and ``p_holm``, corrected for all comparisons. The attribute
+        ``has_one_split`` is true if all seeds have the same data and split.
 
     Raises:
         ReportError: The table has no such axis, or no such value.
@@ -113,6 +114,7 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
     if base not in values:
         raise ReportError(unknown(f"value of {axis!r}", base, values))
     lines = []
+    has_one_split = True
     for labels, cell in table.cells.items():
         if labels[place] == base:
             continue
@@ -124,6 +126,8 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
         of_pairs, data = ratio, pairs["data_sha256 of base"]
         if data.notna().all() and data.nunique() == 1:
             of_pairs = 0.0  # one split for all
+        else:
+            has_one_split = False
         # Metrics are float32: differences that are equal but for its rounding cannot be tested.
         if len(pairs) and np.ptp(differences) <= ROUNDING * np.abs(values).max():
             of_pairs = math.nan
@@ -131,4 +135,5 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
         lines.append([*labels, test.count, test.difference, test.half_width, test.p])
     names = [*table.names, "n", "difference", "half_width", "p"]
     found = pd.DataFrame(lines, columns=names)
+    found.attrs["has_one_split"] = has_one_split
     return found.assign(p_holm=holm(found["p"].tolist()))

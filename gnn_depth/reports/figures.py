@@ -372,7 +372,9 @@ def history(
         title = (mine[PANEL] + f", layer {layer}").str.removeprefix(", ")
         of_layer.append(mine.assign(**{PANEL: title}))
     drawn = pd.concat(of_layer)
-    legend = f"Mean, quartiles and extremes of neurons. Layers: {len(every)}."
+    legend = f"Layers: {len(every)}."
+    if "neuron" in values:
+        legend = f"Mean, quartiles and extremes of neurons. {legend}"
     picture = Picture(drawn, "step", axis_label(values), legend, *notes)
     for axes, look, mine in picture.lines():
         finite = mine["value"].where(np.isfinite(mine["value"])).groupby(mine["step"])

@@ -138,10 +138,12 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
         texts = [ABSENT if math.isnan(p) else f"{p:.2g}" for p in tests]
         pair = format_mean(difference, half, metric, sign="+")
         lines.append([*line[:labels], str(count), pair, *texts])
+    splits = "corrected (Nadeau & Bengio 2003) where each seed has its own split"
+    if compared.attrs["has_one_split"]:
+        splits = "over the seeds of one split: another split may differ more"
     notes = [
         f"Mean difference from {against} over n shared seeds, with its 95% confidence interval; "
-        "paired t-test, corrected (Nadeau & Bengio 2003) where each seed has its own split; "
-        "Holm's correction is for all lines."
+        f"paired t-test, {splits}; Holm's correction is for all lines."
     ]
     if compared["p"].isna().any():
         notes.append(

@@ -37,7 +37,7 @@ KEYS = ("options", "trials", "sampler", "seed")
 # A combination and its place in the grid -> its runs.
 RunsOf: TypeAlias = Callable[[Combination, int], list[PlannedRun]]
 # A resolved config -> the checksum of its data, and the task of its model.
-Check: TypeAlias = Callable[[dict[str, Any]], tuple[str, Any]]
+Check: TypeAlias = Callable[[dict[str, Any]], tuple[str | None, Any]]
 
 
 @dataclass(frozen=True)
@@ -228,6 +228,8 @@ def make_search_plan(grid: Grid, runs_of: RunsOf, store: Store, check: Check) ->
             continue
         examples.append(runs[0])
         _, task = check(runs[0].config)
+        if task is None:
+            raise GridError("a search needs the metrics of a NodeClassifier, not a class of yours.")
         # Another base, data set or range, or other seeds, make another study.
         name = digest(f"{grid.seeds} {search.distributions} {runs[0].identity}")
         metric = f"val_{task.best}_at_best_val"

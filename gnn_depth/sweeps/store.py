@@ -37,7 +37,7 @@ class PlannedRun:
     identity: str  # checksum of its config and data: tells the run from all others of a sweep
     labels: dict[str, Any] = field(default_factory=dict)  # on every axis
     config: dict[str, Any] = field(default_factory=dict)  # resolved
-    data_sha256: str = ""  # checksum of its data
+    data_sha256: str | None = ""  # checksum of its data, if it is known
     place: int = 0  # in the order of the grid
     per_seed: tuple[str, ...] = ()  # options that change with the seed
 

@@ -200,7 +200,8 @@ class Run:
         return (
             f"Run {self.folder}: {result['status']} after {result['epochs']} epochs in "
             f"{result['seconds']:.1f} s; {result['num_parameters']:,} parameters\n"
-            f"{metrics.map(in_digits).to_string()}"
+            f"{metrics.map(in_digits).to_string()}\n"
+            f"curves: tensorboard --logdir {self.folder}"
         )
 
 

@@ -81,7 +81,7 @@ def test_instead_of_a_truncated_checkpoint_the_previous_one_is_used(refused, don
     last.write_bytes(last.read_bytes()[:-1000])
     assert "finished after 4 epochs" in gnn_depth(*words, str(before)).out
     answer = gnn_depth(*words, str(run), "--trainer.max_epochs", "3")
-    assert f"'{last}' is damaged" in answer.err
+    assert f"'{last}' cannot be used" in answer.err
     assert "last-1.ckpt is already complete: 3 epochs" in answer.out, (
         "a folder is its newest checkpoint that is whole"
     )

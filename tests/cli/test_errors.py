@@ -102,7 +102,7 @@ def test_an_unknown_command_kind_or_part_is_answered_with_the_nearest(refused):
 def test_a_command_that_needs_a_trained_model_says_how_to_name_one(refused):
     assert "checkpoints/best.ckpt" in refused("test")
     Path("x.ckpt").write_text("nothing")
-    assert "'x.ckpt' is damaged" in refused("test", "--ckpt_path", "x.ckpt")
+    assert "'x.ckpt' cannot be used" in refused("test", "--ckpt_path", "x.ckpt")
 
 
 @pytest.mark.parametrize("target", ["training.module.make_task", "data.synthetic.Range"])

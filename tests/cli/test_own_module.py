@@ -180,6 +180,24 @@ def test_what_does_not_fit_is_refused(fit, refused, words, message):
     assert message in refused(*words)
 
 
+def test_it_is_swept_as_it_is_trained_alone(fit, done, refused):
+    base = {"model": {"class_path": "a_users_module.Plain"}, "trainer": {"max_epochs": 2}}
+    base["model"]["init_args"] = {"in_channels": 20, "num_classes": 3}
+    base |= {"data": {"class_path": "a_users_module.Loaders"}, "seed_everything": 1}
+    Path("base.yaml").write_text(yaml.safe_dump(base))
+    grid = {"base": "base.yaml", "axes": {"model.hidden": [4, 8]}, "seeds": 2}
+    Path("grid.yaml").write_text(yaml.safe_dump(grid))
+    done("sweep", "grid.yaml", "--workers", "1")
+    fit("-c", "base.yaml", "--model.hidden", "4", "--run.name", "alone")
+    (alone,) = Path("runs/alone").iterdir()
+    (swept,) = Path("runs/grid/hidden=4").glob("seed_1-*")
+    expected = read_result(alone)["metrics"]["train/loss"]
+    assert read_result(swept)["metrics"]["train/loss"] == expected
+    grid["search"] = {"options": {"model.lr": {"low": 0.1, "high": 0.2}}, "trials": 2}
+    Path("search.yaml").write_text(yaml.safe_dump(grid))
+    assert "needs the metrics of a NodeClassifier" in refused("sweep", "search.yaml")
+
+
 def test_a_run_of_it_gives_its_weights_and_is_no_model_of_ours(fit, gnn_depth):
     words = [*WORDS, "--trainer.max_epochs", "1"]
     fit(*words, "--run.name", "mine")

@@ -79,3 +79,6 @@ def test_one_layer_far_from_all_others_does_not_take_the_whole_colour_scale(far,
     low, high = figure.axes[0].collections[0].get_clim()
     assert -25 < low <= 0 < 7 <= high < 25
     assert len(figure.axes[1].patches) == arrows
+    values[:, 4:7] = far  # several layers are no exception
+    low, high = heat_map(measured(values)).axes[0].collections[0].get_clim()
+    assert min(low, high, key=lambda end: abs(end - far)) == pytest.approx(far, rel=0.1)

@@ -1,7 +1,8 @@
 import pytest
 from torch import nn
+from torch_geometric.nn import GCN
 
-from gnn_depth.diagnostics.hooks import layer_numbers, modules_named
+from gnn_depth.diagnostics.hooks import OURS, layer_numbers, layers_of, modules_named
 
 
 @pytest.fixture
@@ -26,6 +27,13 @@ def test_a_star_stands_for_one_part_of_a_name(stack):
     assert list(modules_named(stack, "stack")) == ["stack"]
     with pytest.raises(ValueError, match="is not known"):
         modules_named(stack, "**")
+
+
+def test_the_layers_of_a_module_without_our_stack_are_its_outermost_convolutions():
+    root = nn.ModuleDict({"enter": nn.Linear(2, 2), "net": GCN(2, 2, num_layers=3)})
+    assert list(layers_of(root, OURS)) == [f"net.convs.{place}" for place in range(3)]
+    with pytest.raises(ValueError, match="--trainer.callbacks.layers"):
+        layers_of(root, "net.conv.*")
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def compared(run, runs, *ratios, same_data=True):
 
 def test_other_values_are_compared_with_one_over_the_seeds_that_both_have(run, runs):
     (found,) = compared(run, runs, math.nan)
+    assert found.attrs["has_one_split"]
     pairs = [("pair", "2"), ("layer", "2"), ("pair", "10"), ("layer", "10")]
     assert [found["n"][pair] for pair in pairs] == [4, 4, 3, 1]
     tested = []
@@ -106,6 +107,7 @@ def test_there_is_no_p_where_rounding_alone_varies_or_pairs_are_missing(run, run
 def test_seeds_with_splits_of_their_own_need_the_ratio(run, runs):
     unknown, known = compared(run, runs, math.nan, 0.25, same_data=False)
     assert unknown["p"].isna().all()
+    assert not known.attrs["has_one_split"]
     line = known.loc["pair", "2"]
     differences = np.subtract(VALUES["pair", 2], VALUES["none", 2])
     expected = corrected_t_test(differences, 0.25)
