@@ -170,7 +170,7 @@ BUDGETS = {
     "nn": 45_300,
     "data": 24_800,
     "training": 28_300,
-    "diagnostics": 32_400,
+    "diagnostics": 32_500,
     "testing": 6_700,
     "sweeps": 8_000,
     "reports": 11_500,
