@@ -240,7 +240,7 @@ class NodeDataModule(GraphDataModule):
     #: The rows that have a target, before any transform, set by :meth:`load`; None if all have one.
     labelled: Tensor | None = None
 
-    def __init__(self, transforms: Transforms = ()) -> None:
+    def __init__(self, transforms: Transforms = []) -> None:  # noqa: B006  (read only)
         super().__init__()
         self.transforms: list[object] = resolved("transform", items_of(transforms))
         self._transforms: list[Any] = build("transform", self.transforms)

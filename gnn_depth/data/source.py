@@ -96,7 +96,7 @@ class CheckedGraphs(NodeDataModule):
         edge_features: bool = True,
         standardize: bool = False,
         scale_target: bool = False,
-        transforms: Transforms = (),
+        transforms: Transforms = [],  # noqa: B006  (read only)
         node_order: NodeOrder = "auto",
     ) -> None:
         super().__init__(transforms=transforms)
