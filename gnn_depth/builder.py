@@ -52,7 +52,7 @@ from gnn_depth.yaml_limits import contents, safe_load, value_in
 
 T = TypeVar("T")
 #: The type of an argument that may be a part, or a value that stands for it.
-Named: TypeAlias = T | Any
+Named: TypeAlias = str | T | Any
 # Kinds that come in lists: a single one is read as a list of one.
 LISTS = ("norm", "callback", "transform")
 # Types of numbers, with what they are below: PyTorch's whole numbers have 64 bits.
@@ -277,7 +277,9 @@ def _select_one(kind: str, value: Any, known: PartIndex, where: Where, current: 
     elif isinstance(current, PartChoice):
         chosen = current
     else:
-        raise PartError(f"name the {kind} before its options {', '.join(value)}.", where)
+        raise PartError(
+            f"name the {kind} before its options {', '.join(value)}, as in {{name: NAME}}.", where
+        )
     if key != "class_path" and list(given) != ["init_args"]:
         chosen = with_options(chosen, given, known, where)
         given = {}

@@ -233,7 +233,10 @@ def _import_file(path: Path) -> None:
         raise RegistryError(f"{path} does not exist.")
     known = sys.modules.get(path.stem)
     if known is not None and getattr(known, "__file__", None) != str(path):
-        raise RegistryError(f"it hides the module {path.stem!r}: rename the file.")
+        raise RegistryError(
+            f"it hides the module {path.stem!r}: rename the file, or leave out --plugins if its "
+            "package is installed."
+        )
     if known is not None:
         if _IMPORTED.get(path) not in (None, path.read_bytes()):
             raise RegistryError(

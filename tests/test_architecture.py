@@ -173,7 +173,7 @@ BUDGETS = {
     "diagnostics": 32_500,
     "testing": 6_700,
     "sweeps": 8_000,
-    "reports": 11_500,
+    "reports": 11_600,
     "cli": 15_800,
     "the files beside the rooms": 17_300,
 }

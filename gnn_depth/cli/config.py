@@ -37,10 +37,10 @@ SHORT = {"-c": "--config", "-h": "--help"}
 #: Sections of LightningCLI, and ours.
 SYNONYMS = {"optimizer": "model.optimizer", "lr_scheduler": "model.scheduler"}
 #: What a config of LightningCLI lacks where its program names the class.
-NO_CLASS = {
-    "model": "LightningCLI printed this file: name its own class by --model my_module.MyModule.",
-    "data": "LightningCLI printed this file: name the class of its data, as in --data Planetoid.",
-}
+NO_CLASS = (
+    "\nLightningCLI printed this file without the classes of its program: name your own, as in "
+    "--model my_module.MyModule, and its data, as in --data Planetoid."
+)
 #: Flags that need no value.
 SWITCHES = ("help", "print_config", "trusted-only", "force")
 OWN_HELP = """\
@@ -199,8 +199,8 @@ def merge(
         except PartError as error:
             place = f"{source.at(error.where)}: " if source.name else ""
             hint = ""
-            if "weights_only" in source.data:  # LightningCLI printed it
-                hint = f"\n{NO_CLASS.get(str(error.where[0]), '')}"
+            if "weights_only" in source.data and "option" in str(error):  # LightningCLI printed it
+                hint = NO_CLASS
             raise UsageError(f"{place}{error}{hint}") from error
     plugins = arguments.plugins
     if plugins:

@@ -11,9 +11,8 @@ from scipy import stats
 
 from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.table import ResultTable
+from gnn_depth.reports.table import LEVEL, ResultTable
 
-LEVEL = 0.05  # of all tests and intervals
 ROUNDING = 1e-6  # relative, of a metric in float32
 
 

@@ -20,7 +20,7 @@ from gnn_depth.reports.settings import (
     short_words,
     tally,
 )
-from gnn_depth.reports.table import SPREADS, Cell, ResultTable
+from gnn_depth.reports.table import LEVEL, SPREADS, Cell, ResultTable
 
 LISTED = 6  # published numbers without a cell that a note names
 MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "\\|*<`"})
@@ -132,9 +132,11 @@ def _note(cell: Cell, most: int) -> str:
 def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet:
     """The paired tests of `gnn_depth.reports.comparison.compare` as text."""
     labels = compared.shape[1] - 5
-    lines = []
+    lines, differing = [], []
     for line in compared.itertuples(index=False, name=None):
         count, difference, half, *tests = line[labels:]
+        if tests[-1] <= LEVEL:
+            differing.append(" ".join(line[:labels]))
         texts = [ABSENT if math.isnan(p) else f"{p:.2g}" for p in tests]
         pair = format_mean(difference, half, metric, sign="+")
         lines.append([*line[:labels], str(count), pair, *texts])
@@ -143,7 +145,9 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
         splits = "over the seeds of one split: another split may differ more"
     notes = [
         f"Mean difference from {against} over n shared seeds, with its 95% confidence interval; "
-        f"paired t-test, {splits}; Holm's correction is for all lines."
+        f"paired t-test, {splits}; Holm's correction is for all lines.",
+        "Different at the 5% level after this correction: "
+        f"{', '.join(differing) or 'none, which does not show that they are equal'}.",
     ]
     if compared["p"].isna().any():
         notes.append(

@@ -19,6 +19,7 @@ from gnn_depth.reports.settings import ABSENT, Labels, counted, label
 from gnn_depth.runs import RESULTS
 
 Spread: TypeAlias = Literal["std", "ci"]
+LEVEL = 0.05  # of all tests and intervals
 SPREADS = {"std": "standard deviation", "ci": "95% confidence interval (t)"}
 
 

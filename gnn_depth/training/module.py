@@ -117,7 +117,9 @@ class NodeClassifier(SafeCheckpointModule):
             )
         self.optimizer: OptimizerCallable = build("optimizer", optimizer)
         self.layer_weight_decay = layer_weight_decay
-        self.scheduler: LRSchedulerCallable | None = scheduler and build("scheduler", scheduler)
+        self.scheduler: LRSchedulerCallable | None = None
+        if scheduler is not None:
+            self.scheduler = build("scheduler", scheduler)
         self.pool = pool
         #: What the model expects of data; None before it was trained.
         self.schema: Schema | None = None

@@ -247,8 +247,8 @@ def reading(finished: Run) -> str:
         return ""
     folder = os.path.relpath(str(finished.folder))
     return (
-        f"\n90% of the influence on {len(found.nodes)} test nodes comes from within {hops} hops; "
-        f"the model has {layers} layers. More: gnn-depth range {folder}"
+        f"\n90% of the influence on {len(found.nodes)} test nodes comes from nodes up to distance "
+        f"{hops}; the model has {layers} layers. More: gnn-depth range {folder}"
     )
 
 

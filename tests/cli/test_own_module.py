@@ -173,7 +173,7 @@ def test_it_may_have_a_data_module_of_the_users(fit):
         (["test", *WORDS], "test takes no class as --model"),
         (["fit", *WORDS, "--ckpt_path", "last"], "there is no file 'last'. A module of your own"),
         (["fit", "--optimizer.lr", "fast"], "optimizer.lr must be a number"),
-        (["fit", *WORDS, "--optimizer.lr", "1"], "name the optimizer before its options lr."),
+        (["fit", *WORDS, "--optimizer.lr", "1"], "name the optimizer before its options lr, as"),
     ],
 )
 def test_what_does_not_fit_is_refused(fit, refused, words, message):

@@ -11,6 +11,7 @@ from scipy import stats
 
 from gnn_depth.reports import ReportError, read_runs
 from gnn_depth.reports.comparison import compare, corrected_t_test, holm
+from gnn_depth.reports.sheets import comparison_sheet
 from gnn_depth.reports.table import tabulate
 
 differences = arrays(float, st.integers(3, 12), elements=st.floats(-1, 1, width=32))
@@ -80,7 +81,9 @@ def compared(run, runs, *ratios, same_data=True):
 
 def test_other_values_are_compared_with_one_over_the_seeds_that_both_have(run, runs):
     (found,) = compared(run, runs, math.nan)
-    assert found.attrs["has_one_split"]
+    sheet = comparison_sheet(found.reset_index(), "val_acc", "norm=none")
+    assert "seeds of one split" in sheet.notes[0]
+    assert sheet.notes[1].endswith("after this correction: pair 2.")
     pairs = [("pair", "2"), ("layer", "2"), ("pair", "10"), ("layer", "10")]
     assert [found["n"][pair] for pair in pairs] == [4, 4, 3, 1]
     tested = []
