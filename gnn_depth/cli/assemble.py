@@ -59,7 +59,7 @@ class CommandLineInterface:
         is_own = "model" in known.options  # a class of the user's
         path, base = None, {}
         if asked and is_own:
-            path = checkpoints.of_own_module(str(asked))
+            path = checkpoints.of_own_module(str(asked), trains)
         elif asked:
 
             def of_this_name() -> tuple[Path, dict[str, Any]]:

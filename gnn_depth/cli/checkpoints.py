@@ -205,12 +205,15 @@ def warn(text: str, start: str = "warning: ") -> None:
     print(on_screen(f"{start}{text}"), file=sys.stderr)
 
 
-def of_own_module(word: str) -> Path:
-    """The checkpoint that a command line means for a LightningModule of the user's: a file, or the
-    last one of the run in a folder."""
+def of_own_module(word: str, trains: bool) -> Path:
+    """The checkpoint that a command line means for a LightningModule of the user's: a file, or of
+    the run in a folder the last one to train on, and else the best one, if it has one."""
     path = Path(word)
     if path.is_dir():
-        path = single_run(path) / "checkpoints/last.ckpt"
+        folder = single_run(path) / "checkpoints"
+        path = folder / "best.ckpt"
+        if trains or not path.is_file():
+            path = folder / "last.ckpt"
     if not path.is_file():
         raise UsageError(
             f"--ckpt_path {word}: there is no file {str(path)!r}. A module of your own goes on "

@@ -94,10 +94,10 @@ def for_model(known: PartIndex, command: str, arguments: Arguments) -> PartIndex
     user's."""
     if not any(_names_own_class(source.data.get("model")) for source in arguments.layers):
         return known
-    if command != "fit":
+    if command not in ("fit", "validate", "test"):
         raise UsageError(
-            f"{command} takes no class as --model: fit trains it, and its load_from_checkpoint "
-            "reads the checkpoint."
+            f"{command} takes no class as --model: fit, validate and test do, and its "
+            "load_from_checkpoint reads the checkpoint."
         )
     if "" not in sys.path:
         sys.path.append("")  # the class may be in a file of this folder, as for LightningCLI

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch import distributed
 
@@ -23,7 +24,8 @@ from gnn_depth.runs import Origin
 from gnn_depth.signals import raise_on_signal
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run
-from gnn_depth.training.loggers import quiet
+from gnn_depth.training.loggers import in_digits, quiet
+from gnn_depth.training.module import NodeClassifier
 from gnn_depth.training.prediction import WORDS, predictions_of
 from gnn_depth.training.resume import SafeStop
 from gnn_depth.training.run import run, title
@@ -59,7 +61,9 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
     if command == "fit":
         return _fit(cli)
     model, data, path = cli.model, cli.datamodule, cli.resolved["ckpt_path"]
-    check_parts(model.stack, model.hparams["in_channels"])
+    is_own = not isinstance(model, NodeClassifier)
+    if not is_own:
+        check_parts(model.stack, model.hparams["in_channels"])
     if command == "probe":
         from gnn_depth.cli.probe import probe_command
 
@@ -72,8 +76,11 @@ def _answer(command: str, cli: CommandLineInterface) -> str:
         result = evaluate(model, datamodule=data, verbose=False)
     if not cli.trainer.is_global_zero:
         return ""
+    heading = f"{title(model, data)}, {path or 'untrained'}\n"
+    if is_own:
+        return f"{heading}{pd.Series(result[0], dtype=float).map(in_digits).to_string()}\n"
     measured = rows({"": result[0]}, model)
-    return f"{title(model, data)}, {path or 'untrained'}\n  {data.about}\n{measured}\n"
+    return f"{heading}  {data.about}\n{measured}\n"
 
 
 def _fit(cli: CommandLineInterface) -> str:

@@ -102,11 +102,11 @@ def options_in(content: Any) -> dict[str, Any]:
     Raises:
         DamagedError: It is not a checkpoint of a model, or one of a class of the user's.
     """
-    if not isinstance(content, dict) or not {"hyper_parameters", "state_dict"} <= content.keys():
-        raise DamagedError("it is not a checkpoint of a model: it has no weights and options")
+    if not isinstance(content, dict) or "state_dict" not in content:
+        raise DamagedError("it is not a checkpoint of a model: it has no weights")
     if "subclass" in content or "kernels" not in content:  # which every NodeClassifier notes
         load = f"{content.get('subclass', 'CLASS')}.load_from_checkpoint"
-        raise DamagedError(f"it is of a class of your own: load it with {load}")
+        raise DamagedError(f"it is of a class of your own: load it with {load}, or give --model")
     return dict(content["hyper_parameters"])
 
 

@@ -261,6 +261,8 @@ class RunRecorder(L.Callback):
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
     ) -> None:
+        if self.folder is None:  # a test, which writes nothing
+            return
         status = "failed"
         # Saving waits for all processes. They agree on stopping for a signal, but after another
         # exception in one the others may never arrive.

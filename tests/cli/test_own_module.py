@@ -170,7 +170,7 @@ def test_it_may_have_a_data_module_of_the_users(fit):
         (["fit", *WORDS, "--lr_scheduler", "ConstantLR"], "lr_scheduler needs an opt"),
         (["fit", "--model", "a_users_module.Other"], "a_users_module.Other is no LightningModule"),
         (["fit", "--data", "a_users_module.Loaders"], "a Loaders is not a graph: give a Data"),
-        (["test", *WORDS], "test takes no class as --model"),
+        (["predict", *WORDS], "predict takes no class as --model"),
         (["fit", *WORDS, "--ckpt_path", "last"], "there is no file 'last'. A module of your own"),
         (["fit", "--optimizer.lr", "fast"], "optimizer.lr must be a number"),
         (["fit", *WORDS, "--optimizer.lr", "1"], "name the optimizer before its options lr, as"),
@@ -202,6 +202,11 @@ def test_a_run_of_it_gives_its_weights_and_is_no_model_of_ours(fit, gnn_depth):
     words = [*WORDS, "--trainer.max_epochs", "1"]
     fit(*words, "--run.name", "mine")
     fit(*words, "--init_from", "runs/mine")
+    (folder,) = Path("runs/mine").iterdir()
+    answer = gnn_depth("validate", *WORDS, "--ckpt_path", "runs/mine").out
+    assert "checkpoints/best.ckpt" in answer
+    assert f"test/acc    {read_result(folder)['metrics']['test/acc']:.4f}" in answer
+    assert "`test_step()`" in gnn_depth("test", *WORDS, "--ckpt_path", "runs/mine").err
     assert "load it with CLASS.load_from_checkpoint" in gnn_depth("range", "runs/mine").err
 
 
