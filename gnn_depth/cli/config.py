@@ -152,6 +152,8 @@ def flags_of(argv: list[str]) -> list[tuple[str, Any]]:
             found[-1][1].append(word)
     flags: list[tuple[str, Any]] = []
     for key, values in found:
+        if len(values) > 1 and values[0].startswith("["):
+            raise UsageError(f"--{key} has a list in several words: put it in quotes, '[...]'.")
         if not values and key.rpartition(".")[2] not in SWITCHES:
             raise UsageError(f"--{key} needs a value.")
         value: Any = values or True

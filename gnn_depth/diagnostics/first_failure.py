@@ -37,8 +37,8 @@ EXAMINED = (
 
 TEXTS = {
     "non_finite": "gradients became non-finite at layer {layer} in step {step}: ||G|| is {value}",
-    "smoothed": "gradients smoothed out at layer {layer} in step {step}: {value:.3g} of their norm "
-    "is neither equal for all nodes nor along the limit of propagation, below {limit:g}",
+    "smoothed": "gradients smoothed out at layer {layer} in step {step}: only {value:.3g} of their "
+    "norm tells nodes apart, beyond what repeated propagation leaves, below {limit:g}",
     "expanded": "gradients expanded at layer {layer} in step {step}: mu is {value:.2g} times that "
     "of the last layer, above {limit:g}",
     "stalled": "layers up to {layer} hardly train in step {step}: the gradient of the parameters "

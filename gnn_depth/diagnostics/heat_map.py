@@ -70,15 +70,16 @@ def heat_map(measured: MeasureValues, recent: int | None = None) -> "Figure":
         is_clipped = np.isfinite(cells) & (cells != cells.clip(low, high))
         # Not of the mesh, whose colour below the scale is that of zeros.
         colours = ScalarMappable(mesh.norm, name)
-        figure.colorbar(colours, ax=axes, extend="both" if is_clipped.any() else "neither")
+        title = f"log₁₀ {measured.unit}" if measured.log10 else measured.unit
+        bar = figure.colorbar(colours, ax=axes, extend="both" if is_clipped.any() else "neither")
+        bar.set_label(title, parse_math=False)
         named = {LOST: (lost, "not finite, or missing"), ZERO: (zero, "exactly 0")}
         for colour, (where, label) in named.items():
             if where.any():
                 axes.scatter([], [], marker="s", color=colour, label=label)
         if lost.any() or zero.any():
             figure.legend(loc="outside lower left", frameon=False, ncols=2)
-        title = f"log₁₀ {measured.unit}" if measured.log10 else measured.unit
-        axes.set_title(title, loc="left", parse_math=False)
+        axes.set_title(measured.name.replace("_", " "), loc="left", parse_math=False)
         axes.set(xlabel="step", ylabel="layer")
         for axis, most in ((axes.xaxis, 5), (axes.yaxis, 8)):
             axis.set_major_locator(MaxNLocator(most, integer=True, min_n_ticks=1))
