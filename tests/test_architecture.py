@@ -165,7 +165,8 @@ def test_every_import_is_a_declared_dependency():
 
 
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
-#: package as a whole is on its way to 190,000.
+#: package as a whole may have LARGEST.
+LARGEST = 190_000
 BUDGETS = {
     "nn": 45_300,
     "data": 24_800,
@@ -210,3 +211,4 @@ def test_no_room_is_larger_than_its_budget():
         sizes[here if here in BUDGETS else "the files beside the rooms"] += tokens(path)
     too_large = {name: size for name, size in sizes.items() if size > BUDGETS[name]}
     assert not too_large
+    assert sizes.total() <= LARGEST
