@@ -102,8 +102,6 @@ def _dispatch(argv: list[str]) -> int:
     if command not in COMMANDS:
         if not argv:
             raise UsageError(f"a command is missing.\n\n{usage()}")
-        if command == "train":
-            raise UsageError("unknown command 'train'. Did you mean 'fit'?")
         raise UsageError(registry.unknown("command", command, COMMANDS, also=["help"]))
     if command not in RUNS:
         from gnn_depth.cli.options import call

@@ -37,10 +37,7 @@ SHORT = {"-c": "--config", "-h": "--help"}
 #: Sections of LightningCLI, and ours.
 SYNONYMS = {"optimizer": "model.optimizer", "lr_scheduler": "model.scheduler"}
 #: What a config of LightningCLI lacks where its program names the class.
-NO_CLASS = (
-    "\nLightningCLI printed this file without the classes of its program: name your own, as in "
-    "--model my_module.MyModule, and its data, as in --data Planetoid."
-)
+NO_CLASS = "\nLightningCLI left out classes: add --model my_module.MyModule, --data Planetoid."
 #: Flags that need no value.
 SWITCHES = ("help", "print_config", "trusted-only", "force")
 OWN_HELP = """\
@@ -95,10 +92,7 @@ def for_model(known: PartIndex, command: str, arguments: Arguments) -> PartIndex
     if not any(_names_own_class(source.data.get("model")) for source in arguments.layers):
         return known
     if command not in ("fit", "validate", "test"):
-        raise UsageError(
-            f"{command} takes no class as --model: fit, validate and test do, and its "
-            "load_from_checkpoint reads the checkpoint."
-        )
+        raise UsageError(f"{command} takes no class as --model: use its load_from_checkpoint.")
     if "" not in sys.path:
         sys.path.append("")  # the class may be in a file of this folder, as for LightningCLI
     others = {key: each for key, each in known.options.items() if not key.startswith("model.")}
@@ -207,6 +201,10 @@ def merge(
     plugins = arguments.plugins
     if plugins:
         options["plugins"] = plugins
+    data = options.get("data")
+    # The loaders of a user's DataModule do not share their batches among processes, as ours do.
+    if data and data.part.cls and not hasattr(data.part.cls, "checksum"):
+        options.setdefault("trainer.use_distributed_sampler", True)
     return completed(
         options, options.get("trainer.max_epochs", known.options["trainer.max_epochs"].default)
     )
@@ -243,9 +241,7 @@ def _entries(config: dict[str, Any], known: PartIndex) -> Iterator[tuple[str, Wh
         if isinstance(value, dict) and value.get("class_path") in trust.OURS:  # as of LightningCLI
             where, value = (key, "init_args"), value.get("init_args") or {}
         if not isinstance(value, dict):
-            hint = f"as in --{key}.OPTION VALUE"
-            if key == "model":
-                hint = "as in --model.layer gat, or is your own class: --model my_module.MyModule"
+            hint = "as in --model.layer gat; only model can be a class: --model my_module.MyModule"
             raise PartError(f"{key} has options, {hint}, not {value!r}.", where)
         for option, inner in value.items():
             if key == "model" and option in GIVEN_BY_DATA:  # a config of LightningCLI has it

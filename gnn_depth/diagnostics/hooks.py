@@ -52,8 +52,7 @@ def modules_named(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
         available = first_of(patterns, MAX_NAMES) or "none"
         raise ValueError(
             f"no module of {type(root).__name__} is called {pattern!r}.{hint(pattern, patterns)} "
-            f"Available: {available}. A callback takes such a name: {{name: GradientNorms, layers: "
-            "NAME}, or GradientNorms(layers=NAME)."
+            f"Available: {available}. Give a name as {{name: GradientNorms, layers: NAME}}."
         )
     return found
 

@@ -146,8 +146,8 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
     notes = [
         f"Mean difference from {against} over n shared seeds, with its 95% confidence interval; "
         f"paired t-test, {splits}; Holm's correction is for all lines.",
-        f"Different at the 5% level after this correction: {', '.join(differing) or 'none'}. All "
-        "others are undecided: they may be equal or not.",
+        f"Different at the 5% level after this correction: {', '.join(differing) or 'no line'}. "
+        "All others are undecided: they may be equal or not.",
     ]
     if compared["p"].isna().any():
         notes.append(

@@ -8,7 +8,6 @@ from typing import Any
 
 from lightning import LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.cli import LightningCLI
-from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from gnn_depth.builder import (
     LIVE,
@@ -87,7 +86,7 @@ def build_module(
     replaces its ``configure_optimizers``, as in LightningCLI.
 
     Raises:
-        ValueError: It is another class, or has no optimizer.
+        ValueError: It is another class, or its schedule has no optimizer.
     """
     options = dict(chosen.options)
     for name, attribute in GIVEN_BY_DATA.items():
@@ -108,8 +107,6 @@ def build_module(
         model.configure_optimizers = configure_optimizers  # type: ignore[method-assign]
     elif lr_scheduler is not None:
         raise ValueError("lr_scheduler needs an optimizer: --optimizer Adam.")
-    elif not is_overridden("configure_optimizers", model):
-        raise ValueError(f"model {chosen.part.path} needs an optimizer: --optimizer Adam.")
     return model
 
 

@@ -27,6 +27,7 @@ from lightning.pytorch.callbacks import (
     StochasticWeightAveraging,
 )
 from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.model_helpers import is_overridden
 from torch import nn
 
 from gnn_depth import registry
@@ -186,6 +187,10 @@ def run(
         data.trainer = trainer
         data.train_dataloader()  # raises if its batches cannot be shared among the processes
 
+    elif not is_overridden("configure_optimizers", model):
+        raise MisconfigurationException(
+            f"{type(model).__name__} needs an optimizer: --optimizer Adam."
+        )
     plugins, resumes = plugin_versions(resolved), None
     heading, sha256 = title(model, data), None  # that of a DataModule of the user's is unknown
     if isinstance(data, GraphDataModule):

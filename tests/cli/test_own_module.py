@@ -166,7 +166,7 @@ def test_it_may_have_a_data_module_of_the_users(fit):
     [
         (["fit", *WORDS, "--model.hiden", "3"], "module 'Mine' has no option 'hiden'. Did you"),
         (["fit", "--model", "a_users_module.Mien"], "Did you mean 'a_users_module.Mine'?"),
-        (["fit", "--model", "a_users_module.Idle"], "Idle needs an optimizer: --optimizer Adam."),
+        (["fit", "--model", "a_users_module.Idle"], "needs an optimizer: --optimizer Adam."),
         (["fit", *WORDS, "--lr_scheduler", "ConstantLR"], "lr_scheduler needs an opt"),
         (["fit", "--model", "a_users_module.Other"], "a_users_module.Other is no LightningModule"),
         (["fit", "--data", "a_users_module.Loaders"], "a Loaders is not a graph: give a Data"),
@@ -226,7 +226,7 @@ weights_only: null
     trainer = answer.config["trainer"]
     assert (trainer["log_every_n_steps"], trainer["num_sanity_val_steps"]) == (1, 0)
     assert "model.num_classes is left out: the data determines it" in answer.err
-    assert "as in --data Planetoid" in gnn_depth("fit", "-c", "printed.yaml").err
+    assert "--data Planetoid" in gnn_depth("fit", "-c", "printed.yaml").err
 
 
 def test_optimizer_and_schedule_have_the_names_of_lightning_cli_too(gnn_depth):
@@ -241,3 +241,12 @@ lr_scheduler: {class_path: CosineAnnealingLR}
     assert model["optimizer"]["class_path"] == "torch.optim.SGD"
     assert model["optimizer"]["init_args"]["lr"] == 0.3
     assert model["scheduler"]["init_args"]["T_max"] == 200
+
+
+def test_its_data_is_shared_among_processes_unless_asked_otherwise(gnn_depth, fit):
+    words = ["fit", "--model", "a_users_module.Plain", "--data", "a_users_module.Loaders"]
+    words += ["--model.in_channels", "20", "--model.num_classes", "3", "--print_config"]
+    option = "use_distributed_sampler"
+    assert gnn_depth(*words).config["trainer"][option] is True
+    assert gnn_depth(*words, f"--trainer.{option}", "false").config["trainer"][option] is False
+    assert gnn_depth("fit", *WORDS, "--print_config").config["trainer"][option] is False  # ours
