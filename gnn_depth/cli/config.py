@@ -37,7 +37,10 @@ SHORT = {"-c": "--config", "-h": "--help"}
 #: Sections of LightningCLI, and ours.
 SYNONYMS = {"optimizer": "model.optimizer", "lr_scheduler": "model.scheduler"}
 #: What a config of LightningCLI lacks where its program names the class.
-NO_CLASS = "\nLightningCLI left out classes: add --model my_module.MyModule, --data Planetoid."
+NO_CLASS = (
+    "\nLightningCLI leaves out the classes of its program: add its data, as in --data Planetoid, "
+    "and --model my_module.MyModule for a class of your own."
+)
 #: Flags that need no value.
 SWITCHES = ("help", "print_config", "trusted-only", "force")
 OWN_HELP = """\
@@ -241,8 +244,7 @@ def _entries(config: dict[str, Any], known: PartIndex) -> Iterator[tuple[str, Wh
         if isinstance(value, dict) and value.get("class_path") in trust.OURS:  # as of LightningCLI
             where, value = (key, "init_args"), value.get("init_args") or {}
         if not isinstance(value, dict):
-            hint = "as in --model.layer gat; only model can be a class: --model my_module.MyModule"
-            raise PartError(f"{key} has options, {hint}, not {value!r}.", where)
+            raise PartError(f"{key} has options, such as --model.layer gat: not {value!r}.", where)
         for option, inner in value.items():
             if key == "model" and option in GIVEN_BY_DATA:  # a config of LightningCLI has it
                 if known.dropped is not None:

@@ -146,7 +146,7 @@ class FailureLog:
         if trainer.is_global_zero:
             log_findings(trainer.loggers, "FirstFailure", self.found)
             if not self.found:
-                print("FirstFailure: gradients stayed within all limits.", file=sys.stderr)
+                print("FirstFailure: no failure in the measured steps.", file=sys.stderr)
 
     def look(self) -> dict[str, Any]:
         """Examine the steps added since the last call, report new failures, and return all."""
