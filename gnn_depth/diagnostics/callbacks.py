@@ -198,6 +198,8 @@ class LayerCallback(StepCallback):
 
     Args:
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
+            In a module without a ``NodeClassifier``'s stack the default is its outermost
+            message-passing layers, ours and PyTorch Geometric's.
         every_n_steps: Steps from one measurement to the next.
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every
             step is measured. The first step is always measured, and so is the last, unless training
@@ -423,6 +425,8 @@ class LayerMeasures(LayerCallback):
     Args:
         measures: Names of :data:`gnn_depth.diagnostics.MEASURES`.
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
+            In a module without a ``NodeClassifier``'s stack the default is its outermost
+            message-passing layers, ours and PyTorch Geometric's.
         every_n_steps: Steps from one measurement to the next.
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every
             step is measured.

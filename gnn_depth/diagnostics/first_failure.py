@@ -74,6 +74,8 @@ class FirstFailure(LayerCallback):
 
     Args:
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
+            In a module without a ``NodeClassifier``'s stack the default is its outermost
+            message-passing layers, ours and PyTorch Geometric's.
         every_n_steps: Steps from one measurement to the next.
         every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every
             step is measured.

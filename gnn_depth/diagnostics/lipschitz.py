@@ -199,7 +199,9 @@ class LipschitzConstants(LayerCallback):
     in the run's folder have all layers.
 
     Args:
-        layers: Names of the layers in the LightningModule, ``*`` matches any characters but a dot.
+        layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
+            In a module without a ``NodeClassifier``'s stack the default is its outermost
+            message-passing layers, ours and PyTorch Geometric's.
         every_n_epochs: Epochs from one measurement to the next.
         iterations: Maximum number of rounds of the power iteration for each layer.
         tolerance: Relative error at which the power iteration ends earlier. At the default it may
