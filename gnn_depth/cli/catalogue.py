@@ -192,9 +192,12 @@ def _sources(packages: set[str]) -> set[str]:
 
 
 def _stamps(files: Iterable[str]) -> dict[str, list[int]]:
-    """Time and size of each file."""
+    """Time and size of each file, and how many modules a folder holds."""
     found = {}
     for file in files:
-        status = Path(file).stat()
+        path = Path(file)
+        status = path.stat()
         found[file] = [status.st_mtime_ns, status.st_size]
+        if path.is_dir():  # its time changes with the bytecode that Python keeps in it, too
+            found[file] = [len(list(path.glob("*.py")))]
     return found

@@ -1,6 +1,7 @@
 """``gnn-depth list``, the help of single parts, and the cached catalogue that both read."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +96,19 @@ class TestCache:
         assert [self.ask((plugin,)), self.ask((plugin,)), self.ask()] == [1, 1, 2]
         Path(plugin).write_text(PLUGIN + "\n")
         assert self.ask((plugin,)) == 3
+
+    def test_a_new_module_of_a_plugin_counts_and_its_bytecode_does_not(self, tmp_path, monkeypatch):
+        package = tmp_path / "a_package_of_parts"
+        package.mkdir()
+        (package / "__init__.py").write_text("")
+        monkeypatch.syspath_prepend(tmp_path)
+        registry.load_plugin(package.name)
+        assert self.ask((package.name,)) == 1
+        (package / "__pycache__").mkdir(exist_ok=True)
+        os.utime(package)
+        assert self.ask((package.name,)) == 1
+        (package / "norms.py").write_text("")
+        assert self.ask((package.name,)) == 2
 
     def test_it_is_built_again_when_a_source_of_the_package_or_a_version_changes(
         self, tmp_path, monkeypatch
