@@ -1,12 +1,11 @@
 """The properties of norms, layers and skip connections, one function for each."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError, gradcheck
 
@@ -19,6 +18,7 @@ from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing.subjects import (
     OUT,
     Subject,
+    backpropagate,
     has_edges,
     mixed,
     parameters_of,
@@ -75,18 +75,17 @@ def shape(subject: Subject) -> None:
 
 
 def compare_rows(
-    subject: Subject, whole: Graph, others: Mapping[str, tuple[Graph, Any, Any]]
+    subject: Subject, whole: Graph, what: str, other: Graph, read: Any, written: Any
 ) -> None:
-    """Compare the outputs on other graphs with rows of the output on a whole one.
+    """Compare the output on another graph with rows of the output on a whole one.
 
-    Every other graph has the rows of its inputs, and of its output, in those of the whole one.
+    ``read`` and ``written`` are the rows of the other's inputs, and of its output, in the whole.
     """
     part, inputs = subject.part(), subject.inputs(whole)
     for training, where in subject.modes(whole):
         out = subject.run(part, inputs, whole, training)
-        for what, (graph, read, written) in others.items():
-            own = subject.run(part, [x[read] for x in inputs], graph, training)
-            assert_close(own, out[written], f"{where}, {what}")
+        own = subject.run(part, [x[read] for x in inputs], other, training)
+        assert_close(own, out[written], f"{where}, {what}")
 
 
 @as_property("permutation", "Use the graph's edges and sums or means over nodes, no positions.")
@@ -97,7 +96,7 @@ def permutation(subject: Subject) -> None:
         order = torch.randperm(graph.num_nodes)
     # Node i is node order[i] of the graph.
     other = Graph(torch.argsort(order)[graph.edge_index], graph.num_nodes)
-    compare_rows(subject, graph, {"nodes renumbered": (other, order, order)})
+    compare_rows(subject, graph, "nodes renumbered", other, order, order)
 
 
 @as_property(
@@ -107,10 +106,9 @@ def permutation(subject: Subject) -> None:
 def batch(subject: Subject) -> None:
     """Two graphs in one batch get the same outputs as each alone."""
     together, alone = two_graphs()
-    others = {}
     for number, (graph, nodes) in enumerate(alone):
-        others[f"graph {number} of a batch of two"] = graph, nodes, nodes
-    compare_rows(subject, together, others)
+        what = f"graph {number} of a batch of two"
+        compare_rows(subject, together, what, graph, nodes, nodes)
 
 
 @as_property("blocks", "Set nodewise = False (a norm) or takes_blocks = False (a layer).")
@@ -123,14 +121,13 @@ def blocks(subject: Subject) -> None:
     graph, part = mixed(), subject.part()
     if not part.takes_blocks:  # of a norm: nodewise
         return
-    others = {}
     for nodes in (1, 5):
         block = graph.prefix(nodes)
         rows = nodes
         if isinstance(part, Layer | ScoreNorm):  # others read the targets alone
             rows = block.num_sources
-        others[f"the first {nodes} nodes"] = block, slice(rows), slice(nodes)
-    compare_rows(subject, graph, others)
+        what = f"the first {nodes} nodes"
+        compare_rows(subject, graph, what, block, slice(rows), slice(nodes))
 
 
 @as_property("sparse", "Pass x to gnn_depth.nn.linear.Linear alone, or set takes_sparse = False.")
@@ -299,7 +296,6 @@ def repeat(subject: Subject) -> None:
     "gpu",
     "Make tensors on the device of the input, as in torch.zeros(3, device=x.device); keep those "
     "of the part by register_buffer.",
-    applies=torch.cuda.is_available,
 )
 def gpu(subject: Subject) -> None:
     """Outputs and gradients on a GPU are those on the CPU; tried where PyTorch finds a GPU."""
@@ -378,9 +374,7 @@ def _check_law(**parts: Any) -> None:
                     parameter.mul_(parameter.shape[-1] ** -0.5)
         if stack.why_no_law() is not None:
             return
-        graph = mixed()
-        x = torch.randn(graph.num_nodes, 5, dtype=torch.float64)
-        torch.autograd.backward(F.cross_entropy(stack(x, graph), torch.arange(graph.num_nodes) % 3))
+        backpropagate(stack, torch.float64)
     # Relative to the largest term: the two sides are sums of such terms.
     terms = [each.detach() * each.grad for each in stack.parameters() if each.grad is not None]
     largest = max(float(term.abs().max()) for term in terms)

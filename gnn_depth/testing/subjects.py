@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_depth.graph import Graph
@@ -48,6 +49,15 @@ def two_graphs() -> tuple[Graph, list[tuple[Graph, Tensor]]]:
     numbers = [(node_to_graph == graph).nonzero()[:, 0] for graph in (0, 1)]
     edges = torch.cat([numbers[0][first.edge_index], numbers[1][second.edge_index]], 1)
     return Graph(edges, 14, node_to_graph), [(first, numbers[0]), (second, numbers[1])]
+
+
+def backpropagate(stack: nn.Module, dtype: torch.dtype) -> None:
+    """Pass random features of the mixed graph through a stack, and back from a loss."""
+    graph = mixed()
+    with seeded(2):
+        out = stack(torch.randn(graph.num_nodes, 5, dtype=dtype), graph)
+    # Labels of every class; which node has which does not matter.
+    torch.autograd.backward(F.cross_entropy(out, torch.arange(graph.num_nodes) % 3))
 
 
 def has_edges(graph: Graph, edges: Tensor) -> bool:
@@ -137,23 +147,20 @@ def of_features(*args: int) -> Callable[[partial[Any]], list[Subject]]:
     return lambda make: [Subject("features", make, args, widths=args[:1])]
 
 
-def of_score_norm(make: Any) -> list[Subject]:
+def of_score_norm(make: Any) -> Iterator[Subject]:
     """One subject for every kind of score that the norm serves.
 
     The normalised scores are the weights of a sum over edges, so that the output has a row for
     every node.
     """
-    found = []
     for score in make.func.serves:
-        subject = Subject(
+        yield Subject(
             f"scores of kind {score.__name__}",
             make,
             (HEADS,),
             widths=(HEADS * CHANNELS,) * 2,
             apply=partial(_weighted_sum, score),
         )
-        found.append(subject)
-    return found
 
 
 def _weighted_sum(kind: type, part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:
@@ -171,11 +178,10 @@ def _weighted_sum(kind: type, part: Any, inputs: Sequence[Tensor], graph: Graph)
     return aggregate(part(scores, score, graph), value, graph).flatten(1)
 
 
-def of_weight_norm(make: partial[WeightNorm]) -> list[Subject]:
+def of_weight_norm(make: partial[WeightNorm]) -> Iterator[Subject]:
     """Matrices of nine neurons, with five inputs or twelve."""
-    found = []
     for inputs in (5, 12):  # a tall one and a wide one
-        subject = Subject(
+        yield Subject(
             f"a matrix of {inputs} inputs",
             partial(_for_matrix, make, inputs),
             (),
@@ -183,8 +189,6 @@ def of_weight_norm(make: partial[WeightNorm]) -> list[Subject]:
             rows=NEURONS,
             apply=lambda part, inputs, graph: part(inputs[0]),
         )
-        found.append(subject)
-    return found
 
 
 def _for_matrix(make: Callable[[int], WeightNorm], inputs: int) -> WeightNorm:
@@ -193,18 +197,15 @@ def _for_matrix(make: Callable[[int], WeightNorm], inputs: int) -> WeightNorm:
     return norm
 
 
-def of_skip(make: partial[Skip]) -> list[Subject]:
+def of_skip(make: partial[Skip]) -> Iterator[Subject]:
     """States of one width, and of several widths unless the skip connection refuses those."""
     every = [[OUT, OUT], [3, 5]]
     try:
         make([3, 5], OUT)
     except ValueError:
         every.pop()
-    found = []
     for widths in every:
-        label = f"states of widths {widths}"
-        found.append(Subject(label, make, (widths, OUT), (OUT, *widths), _joined))
-    return found
+        yield Subject(f"states of widths {widths}", make, (widths, OUT), (OUT, *widths), _joined)
 
 
 def _joined(part: Any, inputs: Sequence[Tensor], graph: Graph) -> Tensor:

@@ -2,7 +2,7 @@
 
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,11 +28,10 @@ class Property:
     """A property of every part of a kind, stated by the first line of ``holds``' docstring."""
 
     name: str  # in ``except_for``
-    holds: Callable[[Any], None]  # tries it on a subject, and raises a Violation
     remedy: str  # advice to the author of the part
-    applies: Callable[[], bool] = lambda: True  # on this machine
+    holds: Callable[[Any], None]  # tries it on a subject, and raises a Violation
 
-    def failure(self, cls: type, subjects: Callable[[], Sequence[Any]]) -> str:
+    def failure(self, cls: type, subjects: Callable[[], Iterable[Any]]) -> str:
         """The report of the first subject that fails, or raises an error; empty if none does."""
         where = "when it is constructed"
         try:
@@ -50,17 +49,15 @@ class Property:
         return f"  {self.name}: {claim}\n    {reason}\n    {advice}"
 
 
-def as_property(
-    name: str, remedy: str, applies: Callable[[], bool] = lambda: True
-) -> Callable[[Callable[[Any], None]], Property]:
+def as_property(name: str, remedy: str) -> Callable[[Callable[[Any], None]], Property]:
     """Make a property of the function below, which tries it."""
-    return lambda holds: Property(name, holds, remedy, applies)
+    return partial(Property, name, remedy)
 
 
 #: For each base class of a kind: makes the subjects of a part, from its class with its options; and
 #: the properties.
 Suites: TypeAlias = Mapping[
-    type, tuple[Callable[[partial[Any]], Sequence[Any]], Sequence[Property]]
+    type, tuple[Callable[[partial[Any]], Iterable[Any]], Sequence[Property]]
 ]
 
 
@@ -90,9 +87,10 @@ def check_part(
             raise ValueError(unknown(f"property of check_{kind}", name, names))
     found = {}
     for item in properties:
-        if not item.applies():
+        if item.name == "gpu" and not torch.cuda.is_available():
             continue
-        found[item.name] = item.failure(cls, lambda: make_subjects(partial(cls, **options)))
+        with seeded(0):
+            found[item.name] = item.failure(cls, lambda: make_subjects(partial(cls, **options)))
         if found[item.name] and len(found) == 1:
             break
     lacking = tuple(name for name, failure in found.items() if failure)
@@ -134,8 +132,10 @@ def assert_all_close(
 def assert_finite(values: Mapping[str, Tensor | None], where: str) -> None:
     """Check that tensors, or gradients that may be missing, hold no infinity and no NaN."""
     for name, value in values.items():
-        if value is not None and not torch.isfinite(value).all():
-            wrong = int((~torch.isfinite(value)).sum())
+        if value is None:
+            continue
+        wrong = int((~torch.isfinite(value)).sum())
+        if wrong:
             raise Violation(
                 f"{where}: {wrong} of {value.numel()} entries of {name} are not finite."
             )
