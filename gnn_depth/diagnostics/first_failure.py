@@ -28,7 +28,7 @@ STALLED = 1e-3
 #: from the limit of propagation, NaN where that is not known, and the norm of its parameters'
 #: gradients.
 EXAMINED = (
-    Measure("gradient_rows", "", "", log10=False, reads="gradients", compute=attrgetter("count")),
+    Measure("gradient_rows", "", "", attrgetter("count"), log10=False, reads="gradients"),
     MEASURES["gradient_similarity"],
     MEASURES["gradient_norm_hidden"],
     replace(MEASURES["gradient_projection"], tag=""),

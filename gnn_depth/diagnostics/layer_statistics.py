@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gnn_depth.diagnostics import measures as pure
 from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
 from gnn_depth.diagnostics.states import CallArguments
-from gnn_depth.graph import Graph
+from gnn_depth.graph import Graph, keeps_result
 from gnn_depth.measurements import NAME, MeasureValues
 from gnn_depth.registry import unknown
 
@@ -60,7 +60,7 @@ class Processes:
     count: int = 1
     shared: bool = False  # True if all have the same batches, not parts of them
     device: torch.device | str = "cpu"  # of what they exchange
-    _agreed: dict[object, list[int]] = field(default_factory=dict, repr=False)
+    _agreed: dict[object, list[int]] = field(default_factory=dict)
 
     def gather(self, x: Tensor) -> Float[Tensor, "processes ..."]:
         """A tensor of every process, of equal shape in all."""
@@ -103,8 +103,8 @@ class Statistic:
     needs_edges: bool = False
     side: int | None = None
     compute: Callable[[Rows], Any]
-    merge: Callable[[Sequence[Any], torch.device | str], Any]
-    gather: Callable[[Sequence[Any], Processes], Any]
+    merge: Callable[[list[Any], torch.device | str], Any]
+    gather: Callable[[list[Any], Processes], Any]
 
 
 class Moments(Statistic):
@@ -113,12 +113,10 @@ class Moments(Statistic):
     def compute(self, rows: Rows) -> RowMoments:
         return rows.moments
 
-    def merge(self, parts: Sequence[RowMoments], device: torch.device | str) -> RowMoments:
-        if not parts:
-            return RowMoments.empty(0, device)
-        return RowMoments.merge(parts)
+    def merge(self, parts: list[RowMoments], device: torch.device | str) -> RowMoments:
+        return RowMoments.merge(parts or [RowMoments.empty(0, device)])
 
-    def gather(self, layers: Sequence[RowMoments], processes: Processes) -> RowMoments:
+    def gather(self, layers: list[RowMoments], processes: Processes) -> RowMoments:
         moments = RowMoments.stack(layers)
         if processes.count > 1:
             (width,) = processes.agreed("the widest layer's channels", [moments.mean.shape[-1]])
@@ -136,25 +134,22 @@ class Totals(Statistic):
     needs edges.
     """
 
-    totals: Callable[..., tuple[Tensor, Tensor | int]]
+    totals: Callable[..., tuple[Any, Any]]
     needs_edges: bool = False
     side: int | None = None
 
     def compute(self, rows: Rows) -> Float[Tensor, "2"]:
         both = rows.x.new_full((2,), torch.nan, dtype=torch.float64)
         edges = rows.edges if self.needs_edges else ()
-        if edges is None or (self.side is not None and rows.limits[self.side] is None):
-            return both
-        both[0], both[1] = self.totals(rows, *edges)
+        if edges is not None:
+            both[0], both[1] = self.totals(rows, *edges)
         return both
 
-    def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Float[Tensor, "2"]:
-        if not parts:
-            return torch.zeros(2, dtype=torch.float64, device=device)
-        return torch.stack(list(parts)).sum(0)
+    def merge(self, parts: list[Tensor], device: torch.device | str) -> Float[Tensor, "2"]:
+        return torch.stack(parts or [torch.zeros(2, dtype=torch.float64, device=device)]).sum(0)
 
-    def gather(self, layers: Sequence[Tensor], processes: Processes) -> Float[Tensor, "layers 2"]:
-        totals = torch.stack(list(layers))
+    def gather(self, layers: list[Tensor], processes: Processes) -> Float[Tensor, "layers 2"]:
+        totals = torch.stack(layers)
         if processes.count > 1:
             totals = processes.gather(totals).sum(0)
         return totals
@@ -167,12 +162,11 @@ class Triangles(Statistic):
         x = rows.x
         return pure.triangle(x.flatten(0, -2) if x.ndim > 1 else x[:, None])
 
-    def merge(self, parts: Sequence[Tensor], device: torch.device | str) -> Tensor:
-        if not parts:
-            return torch.zeros(0, 0, dtype=torch.float64, device=device)
-        return pure.triangle(torch.cat(list(parts)))
+    def merge(self, parts: list[Tensor], device: torch.device | str) -> Tensor:
+        nothing = torch.zeros(0, 0, dtype=torch.float64, device=device)
+        return pure.triangle(torch.cat(parts or [nothing]))
 
-    def gather(self, layers: Sequence[Tensor], processes: Processes) -> list[Tensor]:
+    def gather(self, layers: list[Tensor], processes: Processes) -> list[Tensor]:
         widths = [layer.shape[1] for layer in layers]
         if processes.count > 1:
             widths = processes.agreed("channels of the layers", widths)
@@ -207,10 +201,10 @@ def _distance(rows: Rows, edge_index: Tensor, _: int) -> tuple[Tensor, Tensor]:
     return pure.total_average_distance(rows.sources, edge_index)
 
 
-def _from_limit(side: int, rows: Rows) -> tuple[Tensor, Tensor]:
+def _from_limit(side: int, rows: Rows) -> tuple[Any, Any]:
     graph, direction, x = rows.graph, rows.limits[side], rows.x
-    assert graph is not None
-    assert direction is not None
+    if graph is None or direction is None:
+        return torch.nan, torch.nan
     # Of layers like GCN it is the same in every layer and step.
     last: dict[str, Any] = graph.once(("direction", side, len(x)), dict)
     if not last or not torch.equal(last["direction"], direction):
@@ -220,25 +214,23 @@ def _from_limit(side: int, rows: Rows) -> tuple[Tensor, Tensor]:
     return last["parts"].distance(x, square), square
 
 
-def _floor(side: int, rows: Rows) -> tuple[Tensor, Tensor]:
+def _floor(side: int, rows: Rows) -> tuple[Any, Any]:
     # mu / norm is the distance from the constant, which is as far from the limit.
     return _from_limit(side, replace(rows, x=rows.x.new_ones(len(rows.x), 1)))
 
 
+@keeps_result
 def components(graph: Graph, connection: Literal["weak", "strong"] = "weak") -> Tensor:
     """The number of each node's connected component."""
+    from scipy.sparse.csgraph import connected_components
+    from torch_geometric.utils import to_scipy_sparse_matrix
 
-    def numbered() -> Tensor:
-        from scipy.sparse.csgraph import connected_components
-        from torch_geometric.utils import to_scipy_sparse_matrix
-
-        matrix = to_scipy_sparse_matrix(graph.edge_index, num_nodes=graph.num_nodes)
-        _, labels = connected_components(matrix, connection=connection)
-        return torch.from_numpy(labels).long().to(graph.device)
-
-    return graph.once((connection, "components"), numbered)
+    matrix = to_scipy_sparse_matrix(graph.edge_index, num_nodes=graph.num_nodes)
+    _, labels = connected_components(matrix, connection=connection)
+    return torch.from_numpy(labels).long().to(graph.device)
 
 
+@keeps_result
 def _has_one_limit(graph: Graph) -> bool:
     """True if all nodes of a connected component read, over any number of hops, from the same
     nodes.
@@ -265,7 +257,7 @@ def limits_of(
         return None, None
     right, left = layer.limits(graph)
     weight, reverse = graph.edge_weight, graph.reverse
-    if reverse is None and not graph.once("has_one_limit", lambda: _has_one_limit(graph)):
+    if reverse is None and not _has_one_limit(graph):
         return None, None
     is_directed = reverse is None
     if reverse is not None and weight is not None:
@@ -327,14 +319,14 @@ class Measure:
         name: Its name, and that of its file: ``gradient_norm_hidden``.
         tag: Tag of its curves: ``gradient_norm/hidden_log10``.
         unit: Label of its axis.
+        compute: Gives the values of all layers from their statistics.
+        statistic: The statistic of states or gradients, or of all entries of parameters' gradients.
         product: Add a curve of the product over all layers; only for logarithms.
         log10: Keep and show the logarithm to base 10; False keeps values as they are, negative ones
             too.
         reads: What it is computed from: the ``states`` that enter the layers, their ``gradients``,
             the gradients of the layers' ``parameters``, or the ``updates`` of these. None for
             measures that a callback computes by itself.
-        compute: Gives the values of all layers from their statistics.
-        statistic: The statistic of states or gradients, or of all entries of parameters' gradients.
         between: True if it compares each layer with the next, and so has no value for the last.
         around_zero: Zero separates two kinds of values, as the logarithm of a factor does, or a
             balance: pictures show it white, between blue and red.
@@ -344,11 +336,11 @@ class Measure:
     name: str
     tag: str
     unit: str
+    compute: Callable[[Any], Tensor] | None = None
+    statistic: Statistic = MOMENTS
     product: bool = False
     log10: bool = True
     reads: Literal["states", "gradients", "parameters", "updates"] | None = None
-    compute: Callable[[Any], Tensor] | None = None
-    statistic: Statistic = MOMENTS
     between: bool = False
     around_zero: bool = False
     shown: bool = True
@@ -410,91 +402,53 @@ def _deviation(moments: RowMoments) -> Float[Tensor, "layers"]:
 
 # The table below is read by its rows: short names for what its rows have in common.
 _state, _gradient = partial(Measure, reads="states"), partial(Measure, reads="gradients")
-_parameter, _update = partial(Measure, reads="parameters"), partial(Measure, reads="updates")
+_parameter = partial(Measure, reads="parameters")
 _rank = partial(Measure, log10=False, statistic=TRIANGLES)
 
 _ALL = (
-    _state("representation_norm", "representation_norm/log10", "||X||", compute=pure.norm),
+    _state("representation_norm", "representation_norm/log10", "||X||", pure.norm),
     _state(
-        "representation_similarity",
-        "representation_similarity/mu_log10",
-        "µ(X)",
-        compute=pure.similarity,
+        "representation_similarity", "representation_similarity/mu_log10", "µ(X)", pure.similarity
     ),
     _state(
         "representation_similarity_relative",
         "representation_similarity/relative_log10",
         "µ(X) / ||X||",
-        compute=pure.relative_similarity,
+        pure.relative_similarity,
     ),
-    _state(
-        "dirichlet_energy",
-        "dirichlet_energy/log10",
-        "Dirichlet energy",
-        compute=_ratio,
-        statistic=ENERGY,
-    ),
-    _state(
-        "mean_average_distance",
-        "mean_average_distance/log10",
-        "MAD",
-        compute=_ratio,
-        statistic=DISTANCE,
-    ),
+    _state("dirichlet_energy", "dirichlet_energy/log10", "Dirichlet energy", _ratio, ENERGY),
+    _state("mean_average_distance", "mean_average_distance/log10", "MAD", _ratio, DISTANCE),
     _state(
         "energy_normalized",
         "dirichlet_energy/normalized_log10",
         "normalized energy",
-        compute=_ratio,
-        statistic=NORMALIZED,
+        _ratio,
+        NORMALIZED,
     ),
     _state(
         "projection",
         "projection/states_log10",
         "distance of X from its limit / ||X||",
-        compute=_root_ratio,
-        statistic=STATE_LIMIT,
+        _root_ratio,
+        STATE_LIMIT,
     ),
-    _rank(
-        "effective_rank",
-        "rank/effective",
-        "effective rank",
-        reads="states",
-        compute=_effective_rank,
-    ),
-    _rank(
-        "numerical_rank",
-        "rank/numerical",
-        "numerical rank",
-        reads="states",
-        compute=_numerical_rank,
-    ),
-    _state(
-        "zero_activations",
-        "zero_activations/share",
-        "zeros in X",
-        log10=False,
-        compute=_ratio,
-        statistic=ZEROS,
-    ),
-    _gradient(
-        "gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||", compute=pure.norm
-    ),
-    _gradient(
-        "gradient_similarity", "gradient_similarity/mu_log10", "µ(G)", compute=pure.similarity
-    ),
+    _rank("effective_rank", "rank/effective", "effective rank", _effective_rank, reads="states"),
+    _rank("numerical_rank", "rank/numerical", "numerical rank", _numerical_rank, reads="states"),
+    _state("zero_activations", "zero_activations/share", "zeros in X", _ratio, ZEROS, log10=False),
+    _gradient("gradient_norm_hidden", "gradient_norm/hidden_log10", "||dLoss/dX||", pure.norm),
+    _gradient("gradient_similarity", "gradient_similarity/mu_log10", "µ(G)", pure.similarity),
     _gradient(
         "gradient_similarity_relative",
         "gradient_similarity/relative_log10",
         "µ(G) / ||G||",
-        compute=pure.relative_similarity,
+        pure.relative_similarity,
     ),
     _gradient(
         "gradient_growth",
         "gradient_expansion/growth_log10",
         "µ(G^l) / µ(G^(l+1))",
+        _growth,
         product=True,
-        compute=_growth,
         between=True,
         around_zero=True,
     ),
@@ -502,7 +456,7 @@ _ALL = (
         "gradient_expansion",
         "gradient_expansion/total_log10",
         "µ(G^l) / µ(G^L)",
-        compute=_expansion,
+        _expansion,
         between=True,
         around_zero=True,
     ),
@@ -510,53 +464,46 @@ _ALL = (
         "gradient_projection",
         "projection/gradients_log10",
         "distance of G from its limit / ||G||",
-        compute=_root_ratio,
-        statistic=GRADIENT_LIMIT,
+        _root_ratio,
+        GRADIENT_LIMIT,
     ),
     _rank(
         "gradient_effective_rank",
         "rank/gradient_effective",
         "effective rank of G",
+        _effective_rank,
         reads="gradients",
-        compute=_effective_rank,
     ),
     _rank(
         "gradient_numerical_rank",
         "rank/gradient_numerical",
         "numerical rank of G",
+        _numerical_rank,
         reads="gradients",
-        compute=_numerical_rank,
     ),
     _parameter(
-        "gradient_norm_parameters",
-        "gradient_norm/parameters_log10",
-        "||dLoss/dW||",
-        compute=_root,
-        statistic=SQUARES,
+        "gradient_norm_parameters", "gradient_norm/parameters_log10", "||dLoss/dW||", _root, SQUARES
     ),
     _parameter(
         "gradient_mean",
         "gradient_entries/mean",
         "mean of dLoss/dW",
+        _mean,
         log10=False,
-        compute=_mean,
         around_zero=True,
     ),
-    _parameter(
-        "gradient_std",
-        "gradient_entries/std_log10",
-        "deviation of dLoss/dW",
-        compute=_deviation,
-    ),
+    _parameter("gradient_std", "gradient_entries/std_log10", "deviation of dLoss/dW", _deviation),
     _parameter(
         "gradient_sparsity",
         "gradient_entries/zeros",
         "zeros in dLoss/dW",
+        _ratio,
+        ZEROS,
         log10=False,
-        compute=_ratio,
-        statistic=ZEROS,
     ),
-    _update("update_ratio", "update_ratio/log10", "||update|| / ||W||", compute=torch.stack),
+    Measure(
+        "update_ratio", "update_ratio/log10", "||update|| / ||W||", torch.stack, reads="updates"
+    ),
 )
 
 #: Every measure, by name; :func:`add_measure` adds others.
@@ -610,9 +557,7 @@ def add_measure(
 
         tag = f"{name}/log10" if log10 else f"{name}/value"
         statistic = Totals(totals, needs_edges=edges)
-        MEASURES[name] = Measure(
-            name, tag, unit, log10=log10, reads=reads, compute=_ratio, statistic=statistic
-        )
+        MEASURES[name] = Measure(name, tag, unit, _ratio, statistic, log10=log10, reads=reads)
         return function
 
     return add
