@@ -26,13 +26,7 @@ from gnn_depth.diagnostics.layer_statistics import (
     of_parameter_gradients,
     update_ratio,
 )
-from gnn_depth.diagnostics.states import (
-    Call,
-    CallArguments,
-    OfGradient,
-    StateRecorder,
-    Statistics,
-)
+from gnn_depth.diagnostics.states import Call, CallArguments, OfGradient, StateRecorder, Statistics
 from gnn_depth.graph import Graph
 from gnn_depth.registry import first_of
 
@@ -205,8 +199,7 @@ class LayerDriver:
             one = torch.ones((), dtype=torch.float64, device=self.processes.device)
             self._scale = self._scaler.scale(one)
         for place, layer in enumerate(self._layers):
-            has_any = any(parameter.grad is not None for parameter in layer.parameters())
-            self._has_gradient[place] = has_any
+            self._has_gradient[place] = any(p.grad is not None for p in layer.parameters())
         for statistic in self._of_parameters:
             of_layers = [of_parameter_gradients(layer, statistic) for layer in self._layers]
             self._parameters[statistic] = of_layers
@@ -240,7 +233,7 @@ class LayerDriver:
             calls += [[] for _ in range(count - len(calls))]  # others have called more layers
         self._take_notes(calls)
         shape, device = (len(self.measures), count), self.processes.device
-        values = torch.full(shape, torch.nan, dtype=torch.float64).to(device)
+        values = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
         of_states = []
         for of_column in calls:
             of_states.append([call.state for call in of_column if call.state is not None])
@@ -315,9 +308,7 @@ class LayerDriver:
             )
         return found
 
-    def _observe(
-        self, x: Tensor, arguments: CallArguments
-    ) -> tuple[Statistics | None, OfGradient | None]:
+    def _observe(self, x: Tensor, arguments: CallArguments) -> tuple[Statistics, OfGradient | None]:
         """All statistics of the hidden state that a layer is called with, and a function of its
         gradient."""
         rows = self._rows(x, arguments)

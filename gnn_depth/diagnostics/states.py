@@ -12,11 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from gnn_depth.diagnostics.hooks import (
-    in_backward,
-    keeps_graph,
-    uncompiled,
-)
+from gnn_depth.diagnostics.hooks import in_backward, keeps_graph, uncompiled
 from gnn_depth.diagnostics.moments import RowMoments, sum_of_squares
 from gnn_depth.diagnostics.passes import BackwardPasses
 from gnn_depth.graph import Graph
@@ -51,15 +47,14 @@ class CallArguments:
             self._keyword = _first_keyword(module, named)
             self._first = named.get(self._keyword)
         self._place: int | None = None  # of the state, if the argument is a tuple
-        self.x: Any = None
         state = self._first
         for place, item in enumerate(self._inside):
             if isinstance(item, Tensor):
                 self._place, state = place, item
                 break
-        if _of_batch(state) is not None:
-            self.x = _of_batch(state)
-        elif _is_state(state) or (hasattr(state, "dense") and not isinstance(state, Tensor)):
+        state = _of_batch(state)
+        self.x: Any = None
+        if _is_state(state) or hasattr(state, "dense"):
             self.x = state
 
     @property
@@ -102,7 +97,7 @@ class CallArguments:
             items = self._inside
             items[self._place] = x
             first = tuple(items)
-        elif _of_batch(self._first) is not None:
+        elif _of_batch(self._first) is not self._first:
             first = copy.copy(self._first)
             first.x = x
         args, named = list(self._args), dict(self._named)
@@ -128,12 +123,12 @@ class CallArguments:
         return float(found)
 
 
-def _of_batch(item: Any) -> Tensor | None:
-    """The features of a batch, such as a ``Data``."""
+def _of_batch(item: object) -> object:
+    """The features of a batch, such as a ``Data``; anything else as it is."""
     x = getattr(item, "x", None)
     if _is_state(x) and not isinstance(item, Tensor):
         return x
-    return None
+    return item
 
 
 def _is_adjacency(first: Any = None, second: Any = None) -> bool:
@@ -175,10 +170,7 @@ def first_output(out: object) -> object:
     """A layer's output; the first of them if it returns a tuple, and the features of a batch."""
     if isinstance(out, tuple | list) and out:
         return out[0]
-    of_batch = _of_batch(out)
-    if of_batch is None:
-        return out
-    return of_batch
+    return _of_batch(out)
 
 
 class StateGradient:
@@ -230,7 +222,7 @@ class StateRecorder:
         inputs: For each layer, the module whose input is its hidden state.
         layers: The layers.
         observe: Computes the statistics of a state, and returns a function that computes those of
-            its gradient; None for either, or instead, to ignore them.
+            its gradient, or None to ignore it; None to ignore both.
         keeps_calls: Keep the layers' arguments.
         training_only: Calls count only while the model is in training mode.
 
@@ -248,7 +240,7 @@ class StateRecorder:
         root: nn.Module,
         inputs: Sequence[nn.Module],
         layers: Sequence[nn.Module],
-        observe: Callable[[Tensor, CallArguments], tuple[Statistics | None, OfGradient | None]]
+        observe: Callable[[Tensor, CallArguments], tuple[Statistics, OfGradient | None]]
         | None = None,
         keeps_calls: bool = False,
         training_only: bool = False,
@@ -333,11 +325,13 @@ class StateRecorder:
             self._record(module, CallArguments(module, args, named))
 
     def _leave(self, module: nn.Module, args: object, out: object) -> None:
-        if module in self._roots and self._depth and not in_backward():
+        if in_backward():
+            return
+        if module in self._roots and self._depth:
             self._depth -= 1
             self._is_over = self._is_over or self._depth == 0
             self.passes.notice_new()
-        if module not in self._layers or self.passes.is_paused or in_backward():
+        if module not in self._layers or self.passes.is_paused:
             return
         call = self._open.pop(module, None)
         first = first_output(out)
@@ -394,8 +388,7 @@ class StateRecorder:
         if gradient.measure is None:  # that it came says which forward passes are the loss's
             gradient.parts[number] = None
             return
-        if value.requires_grad:  # with create_graph
-            value = value.detach()
+        value = value.detach()  # with create_graph it needs a gradient
         self.half |= value.dtype is torch.float16
         # Only a graph that is kept can be passed again. Leaves collect from several graphs.
         if keeps_graph() or gradient.leaf is not None or gradient.parts:
@@ -436,7 +429,7 @@ class StateRecorder:
     @property
     def had_loss(self) -> bool:
         """True if there was a backward pass of the loss."""
-        return bool(self.passes.of_loss) or bool(self.reached())
+        return bool(self.passes.of_loss or self.reached())
 
     def total(self, gradient: StateGradient, device: torch.device | str) -> Statistics:
         """The statistics of a state's gradient, the sum over all backward passes of the loss; NaN
@@ -445,9 +438,8 @@ class StateRecorder:
         parts = self.passes.those_that_count(gradient.parts)
         if not parts:  # the loss does not depend on the state
             parts = [torch.zeros(gradient.shape, device=device)]
-        vectors = [part for part in parts if isinstance(part, Tensor)]
-        if len(vectors) == len(parts):
-            return gradient.measure(sum(vectors[1:], vectors[0]))
+        if all(isinstance(part, Tensor) for part in parts):
+            return gradient.measure(sum(parts))
         if len(parts) == 1:
             return parts[0]
         # The statistics of a sum do not follow from those of its terms.
