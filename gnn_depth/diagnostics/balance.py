@@ -37,23 +37,26 @@ STATISTICS = ("mean", "min", "q1", "median", "q3", "max")
 
 # Only the share is shown: all others would be fourteen charts.
 SHARE = Measure("balance_share", "balance/share", "median of |c| / all squares", log10=False)
-_file = partial(Measure, shown=False)
-
-
-def _law(law: str, statistic: str = "") -> Measure:
-    name, unit = law, law
-    if statistic:
-        name, unit = f"{law}_{statistic}", f"{statistic} of {law}"
-    tag = f"balance/{name}"
-    return _file(f"balance_{name}", tag, unit, log10=False, around_zero=True)
-
-
-NEURONS = (_law("c"), _law("delta"))
-LAWS = tuple(_law(law, statistic) for law in ("c", "delta") for statistic in STATISTICS)
+_unshown = partial(Measure, shown=False)
 NORMS = (
-    _file("balance_gradient_weights", "balance/gradient_weights_log10", "||dLoss/dW|| / ||W||"),
-    _file("balance_gradient_attention", "balance/gradient_attention_log10", "||dLoss/da|| / ||a||"),
+    _unshown("balance_gradient_weights", "balance/gradient_weights_log10", "||dLoss/dW|| / ||W||"),
+    _unshown(
+        "balance_gradient_attention", "balance/gradient_attention_log10", "||dLoss/da|| / ||a||"
+    ),
 )
+
+
+def _file(name: str, unit: str, around_zero: bool = False) -> Measure:
+    tag = f"balance/{name}"
+    return _unshown(f"balance_{name}", tag, unit, log10=False, around_zero=around_zero)
+
+
+NEURONS = [_file(law, law, around_zero=True) for law in ("c", "delta")]
+LAWS = [
+    _file(f"{law}_{statistic}", f"{statistic} of {law}", around_zero=True)
+    for law in ("c", "delta")
+    for statistic in STATISTICS
+]
 
 
 def imbalance(link: Link) -> Float[Tensor, "neurons"]:
@@ -159,7 +162,7 @@ def change_measures(epsilon: float) -> list[Measure]:
         for statistic in STATISTICS:
             units[f"change_{kind}_{statistic}"] = f"{statistic} {form} of {kind}"
         for name, unit in units.items():
-            measures.append(_file(f"balance_{name}", f"balance/{name}", unit, log10=False))
+            measures.append(_file(name, unit))
     return measures
 
 
@@ -274,7 +277,7 @@ class Balancedness(StepCallback):
         # The initial parameters, in checkpoints too: a resumed run compares with the original's.
         self._before: list[Tensor] | None = None
         # The matrices of each layer, and the attention parameters of each.
-        self._kinds: tuple[list[Sequence[Tensor]], list[Sequence[Tensor]]] = ([], [])
+        self._kinds: Sequence[list[Sequence[Tensor]]] = ([], [])
 
     def _open(
         self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
@@ -289,13 +292,8 @@ class Balancedness(StepCallback):
             self._links: list[Link] = list(stack.links())
         except ValueError as error:
             raise MisconfigurationException(f"Balancedness: {error}") from error
-        matrices: list[Sequence[Tensor]] = []
-        attention: list[Sequence[Tensor]] = []
-        for layer in stack.layers:
-            weights = layer.weight_chain()
-            matrices.append(weights.incoming)
-            attention.append(weights.attention)
-        self._kinds = matrices, attention
+        chains = [layer.weight_chain() for layer in stack.layers]
+        self._kinds = [one.incoming for one in chains], [one.attention for one in chains]
         reason = stack.why_no_law() if self._links else "it has no neurons that can be rescaled"
         # A weight norm computes matrices anew in each pass: they have no gradient of their own.
         is_normed = any(getattr(part, "weight_norm", None) is not None for part in stack.modules())
@@ -314,7 +312,7 @@ class Balancedness(StepCallback):
             )
         layers = [link.states[0] for link in self._links]
         # From layer 0 if the input neurons of the first layer can be rescaled.
-        self.measure_log.open(range(min([1, *layers]), len(matrices) + 1))
+        self.measure_log.open(range(min([1, *layers]), len(chains) + 1))
         self.neuron_log.open(layers)
         self._counts = [len(imbalance(link)) for link in self._links]  # of neurons
 
@@ -342,8 +340,11 @@ class Balancedness(StepCallback):
         return {"changed": found}
 
     def state_dict(self) -> dict[str, Any]:
-        logs = {name: getattr(self, name).state_dict() for name in ("measure_log", "neuron_log")}
-        return {**logs, "change": {"before": self._before}}
+        return {
+            "measure_log": self.measure_log.state_dict(),
+            "neuron_log": self.neuron_log.state_dict(),
+            "change": {"before": self._before},
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.measure_log.load_state_dict(state_dict["measure_log"])
