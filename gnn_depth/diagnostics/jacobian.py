@@ -130,23 +130,20 @@ def influence(
     if not x.is_floating_point():
         raise ValueError(f"the features are {x.dtype}: there is no derivative by them.")
     edges = edge_index.edge_index if isinstance(edge_index, Graph) else edge_index
-    chosen: Sequence[int]
     if isinstance(nodes, int):
         order = np.random.default_rng(0).permutation(len(x))
-        chosen = np.sort(order[:nodes]).tolist()
-    else:
-        chosen = nodes
-    if not len(chosen):
+        nodes = sorted(order[:nodes])
+    if not len(nodes):
         raise ValueError("there are no nodes to measure: name some, or ask for 1 or more.")
     x = x.detach().clone().requires_grad_()
     with ExitStack() as stack, torch.enable_grad():
         if isinstance(model, nn.Module):
             stack.enter_context(evaluating(model))
         out = model(x, edge_index)
-    distances = hops_to(chosen, edges, len(x))
-    by_hop = np.zeros((len(chosen), int(distances[distances.isfinite()].max()) + 1))
-    without_path = np.zeros(len(chosen))
-    for row, (node, distance) in enumerate(zip(chosen, distances, strict=True)):
+    distances = hops_to(nodes, edges, len(x))
+    by_hop = np.zeros((len(nodes), int(distances[distances.isfinite()].max()) + 1))
+    without_path = np.zeros(len(nodes))
+    for row, (node, distance) in enumerate(zip(nodes, distances, strict=True)):
         outputs = out[node].flatten()
         if largest:
             outputs = outputs.max()[None]
@@ -160,7 +157,7 @@ def influence(
         without_path[row] = total[~reached].sum().item()
     if not 0 < by_hop.sum() + without_path.sum() < np.inf:  # NaN too
         raise ValueError("these nodes read nothing, or a derivative of theirs is NaN or infinite.")
-    return Influence(np.asarray(chosen), by_hop, without_path)
+    return Influence(np.asarray(nodes), by_hop, without_path)
 
 
 def hops_to(

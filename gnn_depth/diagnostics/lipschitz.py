@@ -34,7 +34,7 @@ def local_lipschitz(
     start: Tensor | None = None,
     max_iterations: int = 200,
     tolerance: float = 1e-4,
-    all_reduce: Callable[[Tensor], Tensor] = lambda sums: sums,
+    all_reduce: Function = lambda sums: sums,
 ) -> float:
     r"""The largest singular value of the Jacobian J of a function at x, computed without forming J:
     never above the true one, and NaN if J is not finite.
@@ -113,13 +113,11 @@ def _random(shape: Sequence[int], device: torch.device) -> Tensor:
     return torch.randn(tuple(shape), generator=draws, dtype=torch.float64).to(device)
 
 
-def _norm(x: Tensor, all_reduce: Callable[[Tensor], Tensor]) -> Tensor:
+def _norm(x: Tensor, all_reduce: Function) -> Tensor:
     return all_reduce(x.square().sum()).sqrt()
 
 
-def _best_of(
-    basis: Tensor, images: Tensor, all_reduce: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, Tensor]:
+def _best_of(basis: Tensor, images: Tensor, all_reduce: Function) -> tuple[Tensor, Tensor]:
     """The most stretched direction in the span of a basis, the step to it from the first vector,
     and their images."""
     scaled = images / _norm(images, all_reduce)  # their squares stay within range
@@ -134,7 +132,7 @@ def _best_of(
     return combine @ basis, combine @ images
 
 
-def _orthogonal(x: Tensor, basis: Tensor, all_reduce: Callable[[Tensor], Tensor]) -> Tensor:
+def _orthogonal(x: Tensor, basis: Tensor, all_reduce: Function) -> Tensor:
     """The part of x that is orthogonal to a basis, with norm 1."""
     for _ in range(2):  # if little is left, a single pass leaves rounding errors
         x = x - all_reduce(basis @ x) @ basis

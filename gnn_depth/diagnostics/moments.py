@@ -70,31 +70,27 @@ class RowMoments:
         x = x.detach()
         if x.layout is not torch.strided:
             x = x.to_dense()
-        if x.ndim > 2:
-            x = x.flatten(0, -2)
-        elif x.ndim < 2:
-            x = x.reshape(-1, 1)
+        x = x.reshape(-1, 1) if x.ndim < 2 else x.flatten(0, -2)
         return _in_float32(x) or cls._in_float64(x)
 
     @classmethod
     def _in_float64(cls, rows: Tensor) -> "RowMoments":
         if not rows.numel():
             return cls.empty(rows.shape[1], rows.device, count=len(rows))
-        divisor = None
         scale = rows.new_ones((), dtype=torch.float64)
         if rows.dtype == torch.float64:
-            divisor = scale = _scale(rows)
+            scale = _scale(rows)
         # Sums are of differences from the first row: exactly zero for equal rows, and accurate for
         # nearly equal ones. The first row counts too, so the subtraction below loses no more digits
         # than N has.
         start = rows[0].double() / scale
-        parts: Sequence[Tensor] = (rows,)
-        if rows.device.type == "cpu" and rows.numel() > CHUNK:  # parts that fit into the cache
-            parts = torch.split(rows, max(CHUNK // rows.shape[1], 1))
-        first, *others = parts
-        total, square = _sums(first, start, divisor)
+        size = len(rows)
+        if rows.is_cpu:  # parts that fit into the cache
+            size = max(CHUNK // rows.shape[1], 1)
+        first, *others = torch.split(rows, size)
+        total, square = _sums(first, start, scale)
         for part in others:
-            more, squares = _sums(part, start, divisor)
+            more, squares = _sums(part, start, scale)
             total, square = total + more, square + squares
         shift = total / len(rows)
         return cls(
@@ -194,7 +190,7 @@ def sum_of_squares(x: Float[Tensor, "*_"]) -> Float[Tensor, ""]:
     entries."""
     if x.is_complex():
         x = torch.view_as_real(x)
-    if x.dtype == torch.float32 and x.device.type == "cpu" and x.numel():
+    if x.dtype == torch.float32 and x.is_cpu and x.numel():
         total = _by_rows(x)
         if LOW < total.item() < HIGH:
             return total
@@ -219,11 +215,11 @@ def _scale(rows: Tensor) -> Float[Tensor, ""]:
 
 
 def _sums(
-    rows: Tensor, start: Tensor, scale: Tensor | None
+    rows: Tensor, start: Tensor, scale: Tensor
 ) -> tuple[Float[Tensor, "channels"], Float[Tensor, ""]]:
     """The sum of the rows' differences from one row, and the sum of their squares."""
     apart = rows.to(torch.float64, copy=True, memory_format=torch.contiguous_format)
-    if scale is not None:
+    if rows.dtype == torch.float64:  # else the scale is 1
         apart /= scale
     apart -= start
     flat = apart.view(-1)

@@ -164,12 +164,10 @@ def _add_constants(
         recorded = call.recorded
         assert recorded is not None
         try:
-            constant = layer_constant(recorded, recorded.x, tolerance=TOLERANCE)
-            values.loc[number, "constant"] = constant
-            for scale in scales:
-                if scale != 1:
-                    scaled = layer_constant(recorded, scale * recorded.x, tolerance=TOLERANCE)
-                    values.loc[number, f"at {scale:g} X"] = scaled
+            for scale in dict.fromkeys([1.0, *scales]):
+                symbol = "constant" if scale == 1 else f"at {scale:g} X"
+                x = scale * recorded.x
+                values.loc[number, symbol] = layer_constant(recorded, x, tolerance=TOLERANCE)
         except CannotLinearise as error:
             failed.setdefault(str(error), []).append(number)
         values.loc[number, "bound"] = recorded.bound
