@@ -158,7 +158,7 @@ class PartIndex:
             if module in sys.modules:
                 names += [f"{module}.{name}" for name in vars(sys.modules[module])]
             near = registry.hint(path, names)
-            near = near or " If it is in a plugin, add --plugins FILE."
+            near = near or " A file in another folder needs --plugins FILE."
             message = f"{kind} {path!r} cannot be imported as a class.{near}"
             raise PartError(message + registry.not_loaded(), where)
         found = registry.name_of(cls)

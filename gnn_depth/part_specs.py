@@ -381,5 +381,8 @@ def load_class(path: str) -> Any:
     module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name, None)
-    except (ImportError, ValueError, SystemExit):  # a module may end the process that imports it
+    except (ImportError, ValueError, SystemExit) as error:  # a module may end the process
+        # What the module itself lacks is another matter than a module that does not exist.
+        if isinstance(error, ImportError) and not module.startswith(str(error.name)):
+            raise
         return None

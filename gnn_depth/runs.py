@@ -31,6 +31,7 @@ COLUMNS = (
     "best_epoch",
     "monitor",
     "metric",
+    "constant",
     "num_parameters",
     "started",
     "reason",

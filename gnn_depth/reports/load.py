@@ -15,7 +15,16 @@ from gnn_depth.measurements import FOLDER
 from gnn_depth.registry import first_of, unknown
 from gnn_depth.runs import ARCHIVE, COLUMNS, RESULTS, is_alive, read_result
 
-NUMBERS = ("seed", "attempt", "seconds", "epochs", "steps", "best_epoch", "num_parameters")
+NUMBERS = (
+    "seed",
+    "attempt",
+    "seconds",
+    "epochs",
+    "steps",
+    "best_epoch",
+    "constant",
+    "num_parameters",
+)
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
 PLACE = "place in its sweep"  # no axis is called so
 # Columns of what options do not tell: the content of the data, and of the plugins, which older runs

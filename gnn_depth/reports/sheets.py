@@ -22,6 +22,8 @@ from gnn_depth.reports.settings import (
 )
 from gnn_depth.reports.table import LEVEL, SPREADS, Cell, ResultTable
 
+NEAR_CHANCE = 0.02  # as in the report of a run
+FEW = 5  # seeds, below which few differences can be found
 LISTED = 6  # published numbers without a cell that a note names
 MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "\\|*<`"})
 
@@ -112,7 +114,25 @@ def table_sheet(table: ResultTable) -> Sheet:
         note += f"; columns: {', '.join(names[labels:])}"
     frame = pd.DataFrame(rows, columns=[*names[:labels], *columns])
     notes = [f"{note}.", *tally(table.runs["status"])]
+    guessed = _no_better_than_constant(table)
+    if guessed:
+        notes.append(
+            "At most two points above the best constant prediction: "
+            f"{first_of(guessed, LISTED, '; ')}."
+        )
     return Sheet(frame, labels, notes)
+
+
+def _no_better_than_constant(table: ResultTable) -> list[str]:
+    """The cells of test accuracies, or other shares, that a constant prediction nearly reaches."""
+    found = []
+    for labels, cell in table.cells.items():
+        runs = cell.counting
+        measured = "test_" + runs["metric"].astype(str) + "_at_best_val"
+        is_share = is_percent(table.metric) and (measured == table.metric).all()
+        if is_share and cell.mean <= runs["constant"].mean() + NEAR_CHANCE:
+            found.append(" ".join(labels))
+    return found
 
 
 def _note(cell: Cell, most: int) -> str:
@@ -149,6 +169,11 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
         f"Different at the 5% level after this correction: {', '.join(differing) or 'no line'}. "
         "All others are undecided: they may be equal or not.",
     ]
+    if compared["n"].min() < FEW:
+        notes.append(
+            f"With fewer than {FEW} seeds even a large difference stays undecided where it varies "
+            "between seeds: more seeds narrow its interval."
+        )
     if compared["p"].isna().any():
         notes.append(
             "No p: fewer than two shared seeds, equal differences, or seeds with their own data "

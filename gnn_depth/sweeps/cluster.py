@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from distributed import Client
 
-from gnn_depth.sweeps.pool import FIRST, Pool, PoolError, call_in_fresh_process
+from gnn_depth.sweeps.pool import FIRST, Pool, PoolError, start_in_fresh_process
 
 T = TypeVar("T")
 PATIENCE = 10  # seconds in which a scheduler must answer
@@ -68,7 +68,7 @@ def call_preloaded(
         config: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
         daemon = config.pop("daemon", None)
         try:
-            future = call_in_fresh_process(function, args, {})
+            result = start_in_fresh_process(function, args, {})
         finally:
             config["daemon"] = daemon
-    return future.result()
+    return result()

@@ -7,7 +7,7 @@ import os
 import signal
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from multiprocessing import forkserver, resource_tracker
@@ -83,6 +83,7 @@ class LocalPool(Pool):
         number = workers or len(self._gpus) or cores()
         self._preload = preload
         self._limits = threads(max(1, cores() // number))
+        self._threads = ThreadPoolExecutor(number)  # they wait for the processes
         self._calls: list[Future[Any]] = [Future() for _ in range(number)]  # each worker's last
         for call in self._calls:
             call.set_result(None)
@@ -99,7 +100,7 @@ class LocalPool(Pool):
             environment["CUDA_VISIBLE_DEVICES"] = self._gpus[free % len(self._gpus)]
         _start_server(self._preload, self._limits)  # another one if it has died
         try:
-            future = call_in_fresh_process(function, args, environment)
+            future = self._threads.submit(start_in_fresh_process(function, args, environment))
         except (OSError, EOFError) as error:  # no memory for it, for example
             future = Future()
             future.set_exception(BrokenProcessPool(f"no process could be started: {error}"))
@@ -114,17 +115,26 @@ class LocalPool(Pool):
             grace = KILL_SECONDS
 
 
-def call_in_fresh_process(
+def start_in_fresh_process(
     function: Callable[..., T], args: Sequence[object], environment: Mapping[str, str]
-) -> "Future[T]":
+) -> Callable[[], T]:
     """Start a call in a process of its own; a pool of one, since a process that dies breaks its
-    pool."""
+    pool.
+
+    Returns:
+        A function that waits for the end of the process, and returns or raises what the call did.
+    """
     context = multiprocessing.get_context("forkserver")
     executor = ProcessPoolExecutor(1, context, _begin, (dict(environment),))
-    try:
-        return executor.submit(_call, function, args)
-    finally:
-        executor.shutdown(wait=False)  # once the call has ended
+    call = executor.submit(_call, function, args)
+
+    def result() -> T:
+        # Python cannot exit while a pool shuts down: it wakes each pool's thread, by a pipe that
+        # the thread may be closing.
+        with executor:
+            return call.result()
+
+    return result
 
 
 def _begin(environment: Mapping[str, str]) -> None:

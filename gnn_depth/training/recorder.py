@@ -294,6 +294,8 @@ class RunRecorder(L.Callback):
             "steps": trainer.global_step,
             "best_epoch": self.best.epoch,
             "metrics": metrics,
+            # What the best constant prediction reaches, for NodeClassifier alone.
+            "constant": getattr(module, "chance", {}.get)(self.result["metric"]),
             "kernels": getattr(module, "kernels", None),
         }
         findings = {}

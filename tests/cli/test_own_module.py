@@ -180,6 +180,14 @@ def test_what_does_not_fit_is_refused(fit, refused, words, message):
     assert message in refused(*words)
 
 
+def test_what_its_file_cannot_import_is_said_and_not_taken_for_a_missing_file(fit, refused):
+    Path("a_broken_module.py").write_text("import no_such_package\n")
+    answer = refused("fit", "--model", "a_broken_module.Mine")
+    assert "your code raises ModuleNotFoundError: No module named 'no_such_package'" in answer
+    assert "a_broken_module.py:1" in answer
+    assert "cannot be imported as a class" in refused("fit", "--model", "no_such_file.Mine")
+
+
 def test_it_is_swept_as_it_is_trained_alone(fit, done, refused):
     base = {"model": {"class_path": "a_users_module.Plain"}, "trainer": {"max_epochs": 2}}
     base["model"]["init_args"] = {"in_channels": 20, "num_classes": 3}

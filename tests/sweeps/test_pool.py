@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -39,6 +40,13 @@ def test_calls_run_at_once_each_in_a_fresh_process(two, tmp_path):
         seen += [call.result(60)[0] for call in calls]
     assert len({os.getpid(), *seen}) == 5
     assert eventually(lambda: not any(map(alive, seen)))
+
+
+def test_a_finished_call_leaves_no_thread_that_closes_its_pipes_while_python_exits(two, tmp_path):
+    for _ in range(5):
+        two.submit(jobs.is_imported, "torch").result(60)
+        waiting = [type(thread).__name__ for thread in threading.enumerate()]
+        assert "_ExecutorManagerThread" not in waiting
 
 
 # In a process of its own: the first pool of a process chooses what its server imports.
