@@ -222,11 +222,10 @@ def depth(
         x = "num_layers"
     across = settings.full_name(frame, x)
     values = [text for (text,) in settings.in_order(zip(frame[across].map(label)))]
-    numbers = list(map(settings.number, values))
-    has_names = None in numbers
+    places = np.array(list(map(settings.number, values)), float)  # NaN for a name
+    has_names = np.isnan(places).any()
     if has_names:
-        numbers = list(range(1, 1 + len(values)))
-    places = np.array(numbers, float)
+        places = np.arange(1.0, 1 + len(values))
     place_of = dict(zip(values, places, strict=True))
     groups = group(frame, panel, line, [across], remedy=None)
     picture = Picture(groups, words(across), metric_words(metric))
@@ -400,7 +399,7 @@ def scatter(
     results = group(with_result(frame), panel, line, remedy=None)
     metric = metric or settings.main_metric(results)
     found = {}
-    for name in measure:
+    for name in measure or [""]:  # which is refused, with the names that there are
         values = read_measures(results, name)
         edge, where = "max", "last"
         if "grad" in name:

@@ -101,8 +101,7 @@ def _run_folders(top: str | Path) -> Iterator[str]:
     if not Path(top).is_dir():
         raise ReportError(f"there is no folder {str(top)!r}.")
     for folder, inside, files in os.walk(os.path.normpath(top)):
-        has_measures = FOLDER in inside and measurements.measure_names(Path(folder))
-        if "result.json" in files or has_measures:
+        if "result.json" in files or measurements.measure_names(Path(folder)):
             inside.clear()  # os.walk goes on with what is left in it
             yield folder
         else:
@@ -146,11 +145,14 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     rows = []
     for folder, result in found.items():
         row = {name: result.get(name) for name in (*COLUMNS, "data_sha256")}
-        row |= {"folder": folder, "version": result["packages"].get("gnn-depth")}
-        row |= {PLACE: result.get("place")}
-        row["plugin_files"] = ", ".join(map(str, result.get("plugins") or [])) or None
         changing = result.get("per_seed") or []
-        row["per_seed"] = tuple(name.replace(".init_args.", ".") for name in changing)
+        row |= {
+            "folder": folder,
+            "version": result["packages"].get("gnn-depth"),
+            "plugin_files": ", ".join(map(str, result.get("plugins") or [])) or None,
+            "per_seed": tuple(name.replace(".init_args.", ".") for name in changing),
+            PLACE: result.get("place"),
+        }
         # An axis wins over a hyperparameter, because its labels may stand for whole sub-configs.
         rows.append(row | result["metrics"] | result["hparams"] | result["axes"])
     parts = {}

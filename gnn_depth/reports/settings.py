@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from gnn_depth.registry import first_of, unknown
+from gnn_depth.registry import as_written, first_of, unknown
 from gnn_depth.reports.load import ReportError
 from gnn_depth.runs import COLUMNS, RESULTS
 
@@ -71,10 +71,10 @@ def full_names(frame: pd.DataFrame, names: str | Sequence[str]) -> Labels:
 def resolve_name(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
     """Find the full name for a name as users write it.
 
-    For ``model.num_layers`` that may be the full name or its last part, ``num_layers``. Choices are
-    tried before other known names, and an error lists them.
+    For ``model.num_layers`` that may be the full name or its last part, ``num_layers``. Choices,
+    which are known names too, are tried before the others, and an error lists them.
     """
-    if name in choices or name in known:
+    if name in known:
         return name
     for names in (choices, known):
         matches = [full for full in names if last_part(full) == name]
@@ -144,14 +144,11 @@ def metric_words(metric: str) -> str:
 def label(value: object) -> str:
     """A value as YAML writes it; ``-`` if the run has none."""
     # In a column of numbers pandas writes NaN for None, and makes floats of integers.
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if pd.isna(value):
         return ABSENT
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
-    text = str(value)
-    if text in ("True", "False"):
-        return text.lower()
-    return text
+    return as_written(value)
 
 
 def number(text: str) -> float | None:
@@ -253,11 +250,9 @@ def grouped(
     The error about other differences ends with the remedy, such as an option of the command, and
     the names of the settings that differ. Without a remedy anything may differ.
     """
-    # Without names all runs are one group, which pandas cannot make.
-    places: dict[Labels, list[int]] = {}  # the rows of each group
-    for run, labels in enumerate(frame[list(names)].map(label).to_numpy()):
-        places.setdefault(tuple(labels), []).append(run)
-    groups = {labels: frame.iloc[runs] for labels, runs in places.items()}
+    # Without names all runs have the same labels, none.
+    labels = map(tuple, frame[list(names)].map(label).to_numpy())
+    groups = dict(iter(frame.groupby(pd.Series(list(labels), frame.index), sort=False)))
     if remedy is not None:
         apart = _told_apart(frame).drop(columns=list(names), errors="ignore")
         for group in groups.values():

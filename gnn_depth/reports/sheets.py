@@ -187,9 +187,7 @@ def agreement_sheet(
     table: ResultTable, found: Sequence[Agreement], published: Sequence[Published]
 ) -> Sheet:
     """Our means next to published numbers, with the number of those that match no cell."""
-    # Numbered in the order of the lines; those that match nothing come last.
-    used = [one.published.source for one in found]
-    sources = list(dict.fromkeys([*used, *(entry.source for entry in published)]))
+    sources = list(dict.fromkeys(entry.source for entry in published))
     lines = []
     for one in found:
         interval = one.published.interval or table.spread
@@ -204,10 +202,10 @@ def agreement_sheet(
     for place, source in enumerate(sources, start=1):
         notes.append(f"[{place}] {source}")
     # A misspelt label must not pass for one that this table does not show.
-    matched = {id(one.published) for one in found}
+    matched = [one.published for one in found]
     missing = []
     for entry in published:
-        if id(entry) not in matched:
+        if entry not in matched:
             *_, over = entry.where
             *fixed, text = entry.where.values()
             missing.append(", ".join([*fixed, f"{over} {text}"]))

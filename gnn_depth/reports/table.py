@@ -149,7 +149,7 @@ def tabulate(
     own = ["seed", "status", metric, "folder"]
     shown = [name for name in dict.fromkeys([*frame.attrs["axes"], *names]) if name not in own]
     # Int64, as a run without a seed would make floats of all of them.
-    listed = [cell.runs for cell in cells.values() if len(cell.runs)]
-    runs = pd.concat(listed, ignore_index=True)[[*shown, *own]].astype({"seed": "Int64"})
+    runs = pd.concat([cell.runs for cell in cells.values()], ignore_index=True)
+    runs = runs[[*shown, *own]].astype({"seed": "Int64"})
     runs[shown] = runs[shown].map(label, na_action="ignore")
     return ResultTable(metric, spread, names, row_labels, column_labels, cells, runs)
