@@ -23,14 +23,8 @@ from gnn_depth.nn.parts import (
 )
 from gnn_depth.nn.stack import DeepGNN
 from gnn_depth.testing import properties, subjects
-from gnn_depth.testing.subjects import (
-    backpropagate,
-    has_edges,
-    mixed,
-    two_graphs,
-    without_edges,
-)
 from gnn_depth.testing.suite import (
+    SubjectsOf,
     Suites,
     Violation,
     as_property,
@@ -127,7 +121,7 @@ class Case:
             return self.part(to)
 
 
-def _cases(builders: Mapping[str, Callable[[], Any]]) -> Callable[[partial[Any]], list[Case]]:
+def _cases(builders: Mapping[str, Callable[[], Any]]) -> SubjectsOf:
     """The subjects of a part: each of these."""
     return lambda make: [Case(label, make(), build) for label, build in builders.items()]
 
@@ -172,7 +166,7 @@ def finite_start(drawing: Case) -> None:
     """Parameters are finite, and so are the outputs and gradients of the first step."""
     stack = drawing.build()
     drawing.apply(stack)
-    backpropagate(stack, torch.float32)
+    subjects.backpropagate(stack, torch.float32)
     for name, parameter in stack.named_parameters():
         assert_finite({name: parameter, f"the gradient of {name}": parameter.grad}, str(drawing))
 
@@ -237,7 +231,7 @@ def graph_unchanged(thinning: Case) -> None:
     graph = thinning.build()
     before = graph.edge_index.clone()
     thinning.apply(graph)
-    if not has_edges(graph, before):
+    if not subjects.has_edges(graph, before):
         raise Violation(f"{thinning}: the graph has other edges afterwards.")
 
 
@@ -248,10 +242,10 @@ def both_ways(graph: Graph) -> Graph:
 
 
 GRAPHS: dict[str, Callable[[], Graph]] = {
-    "a graph": lambda: both_ways(mixed()),
-    "two graphs": lambda: both_ways(two_graphs()[0]),
-    "a graph without edges": without_edges,
-    "a graph of one node": lambda: without_edges(1),
+    "a graph": lambda: both_ways(subjects.mixed()),
+    "two graphs": lambda: both_ways(subjects.two_graphs()[0]),
+    "a graph without edges": subjects.without_edges,
+    "a graph of one node": lambda: subjects.without_edges(1),
 }
 
 

@@ -20,7 +20,7 @@ from gnn_depth.nn.functional import (
 )
 from gnn_depth.nn.parts import Skip, WeightNorm
 from gnn_depth.nn.scores import AdditiveScore, LinearScore, QuadraticScore, Score
-from gnn_depth.testing.suite import Violation, seeded
+from gnn_depth.testing.suite import SubjectsOf, Violation, seeded
 
 CHANNELS, HEADS = 4, 2
 OUT = 24  # can be shared by 2, 3, 4, 6 or 8 heads
@@ -93,11 +93,9 @@ class Subject:
     def inputs(self, graph: Graph, dtype: torch.dtype = torch.float64) -> list[Tensor]:
         """Random inputs, the same in every call."""
         rows = self.rows or graph.num_nodes
-        drawn = []
         with seeded(1):
-            for width in self.widths:
-                drawn.append(torch.randn(rows, width, dtype=torch.float64).to(dtype))
-        return drawn
+            drawn = [torch.randn(rows, width, dtype=torch.float64) for width in self.widths]
+        return [x.to(dtype) for x in drawn]
 
     def on_mixed(self, dtype: torch.dtype = torch.float64) -> tuple[Graph, Any, list[Tensor]]:
         """The mixed graph, the part, and random inputs."""
@@ -142,7 +140,7 @@ def parameters_of(part: nn.Module) -> dict[str, nn.Parameter]:
 # The subjects of a part, from its class with its options.
 
 
-def of_features(*args: int) -> Callable[[partial[Any]], list[Subject]]:
+def of_features(*args: int) -> SubjectsOf:
     """A part of one input, constructed with these widths."""
     return lambda make: [Subject("features", make, args, widths=args[:1])]
 

@@ -54,11 +54,10 @@ def as_property(name: str, remedy: str) -> Callable[[Callable[[Any], None]], Pro
     return partial(Property, name, remedy)
 
 
-#: For each base class of a kind: makes the subjects of a part, from its class with its options; and
-#: the properties.
-Suites: TypeAlias = Mapping[
-    type, tuple[Callable[[partial[Any]], Iterable[Any]], Sequence[Property]]
-]
+#: Makes the subjects of a part, from its class with its options.
+SubjectsOf: TypeAlias = Callable[[partial[Any]], Iterable[Any]]
+#: For each base class of a kind its subjects and properties.
+Suites: TypeAlias = Mapping[type, tuple[SubjectsOf, Sequence[Property]]]
 
 
 def check_part(
