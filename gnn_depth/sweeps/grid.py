@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
@@ -15,6 +15,9 @@ Label: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = dict[str, Any]
 # The labels of an axis, each of which stands for some settings.
 Axis: TypeAlias = dict[Label, Settings]
+Axes: TypeAlias = dict[str, Axis]
+# For the labels of some axes settings, or None to skip the combination.
+Rule: TypeAlias = tuple[dict[str, list[Label]], Settings | None]
 
 KEYS = ("base", "axes", "search", "rules", "seeds", "per_seed", "name")
 RULE_KEYS = ("when", "set", "skip")
@@ -48,10 +51,9 @@ class Grid:
 
     name: str  # of the sweep, and of its folder
     base: Sequence[str]  # config files that every run starts from
-    axes: dict[str, Axis]  # the first one varies slowest
+    axes: Axes  # the first one varies slowest
     seeds: Sequence[int]  # every combination is run with each
-    # Applied in order: for the labels of some axes settings, or None to skip the combination.
-    rules: Sequence[tuple[dict[str, list[Label]], Settings | None]] = ()
+    rules: Sequence[Rule] = ()  # applied in order
     # Options that change with the seed, such as the number of a fixed split.
     per_seed: Mapping[int, Settings] = field(default_factory=dict)
     search: Any = None  # of settings for every combination, see gnn_depth.sweeps.search
@@ -96,7 +98,7 @@ class Grid:
         return replace(self, axes=axes, seeds=kept)
 
 
-def axis_called(word: str, axes: Mapping[str, Axis]) -> str:
+def axis_called(word: str, axes: Axes) -> str:
     """The full name of an axis, given that or its last word."""
     if word in axes:
         return word
@@ -106,10 +108,9 @@ def axis_called(word: str, axes: Mapping[str, Axis]) -> str:
     return matches[0]
 
 
-def labels_in(name: str, texts: Iterable[str], axes: Mapping[str, Axis]) -> list[Label]:
+def labels_in(name: str, texts: list[str], axes: Axes) -> list[Label]:
     """The labels of an axis that are written so, in its order."""
     known = {as_written(label): label for label in axes[name]}
-    texts = list(texts)
     for text in texts:
         if text not in known:
             raise GridError(unknown(f"value of axis {name!r}", text, known))
@@ -236,9 +237,7 @@ def _settings(value: object, of: str) -> Settings:
     return settings
 
 
-def _rule(
-    content: object, axes: Mapping[str, Axis]
-) -> tuple[dict[str, list[Label]], Settings | None]:
+def _rule(content: object, axes: Axes) -> Rule:
     rule = mapping(content, "a rule", RULE_KEYS)
     if ("set" in rule) == ("skip" in rule) or rule.get("skip", True) is not True:
         raise GridError(
@@ -247,7 +246,8 @@ def _rule(
     when = {}
     for name, values in mapping(rule.get("when"), "when").items():
         axis = axis_called(str(name), axes)
-        when[axis] = labels_in(axis, map(as_written, map(_label, _listed(values))), axes)
+        texts = [as_written(_label(value)) for value in _listed(values)]
+        when[axis] = labels_in(axis, texts, axes)
     settings = None
     if "set" in rule:
         settings = _settings(rule["set"], "set")

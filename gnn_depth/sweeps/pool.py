@@ -125,7 +125,7 @@ def start_in_fresh_process(
         A function that waits for the end of the process, and returns or raises what the call did.
     """
     context = multiprocessing.get_context("forkserver")
-    executor = ProcessPoolExecutor(1, context, _begin, (dict(environment),))
+    executor = ProcessPoolExecutor(1, context, _begin, (environment,))
     call = executor.submit(_call, function, args)
 
     def result() -> T:
@@ -190,9 +190,7 @@ def threads(share: int) -> dict[str, str]:
 
 def cores() -> int:
     """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def visible_gpus() -> list[str]:

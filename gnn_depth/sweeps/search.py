@@ -25,7 +25,7 @@ from optuna.trial import TrialState
 
 from gnn_depth.registry import unknown
 from gnn_depth.runs import digest
-from gnn_depth.sweeps.grid import Axis, Combination, Grid, GridError, Label, mapping, read_axis
+from gnn_depth.sweeps.grid import Axes, Combination, Grid, GridError, Label, mapping, read_axis
 from gnn_depth.sweeps.plan import Plan, check_distinct
 from gnn_depth.sweeps.store import PlannedRun, Record, Store
 
@@ -52,7 +52,7 @@ class Search:
         seed: Determines what is drawn, given the results so far.
     """
 
-    values: dict[str, Axis]
+    values: Axes
     distributions: dict[str, BaseDistribution]
     trials: int
     sampler: str
@@ -71,10 +71,10 @@ class Search:
         return Combination(labels, tuple(settings))
 
 
-def read_search(content: object, axes: Mapping[str, Axis]) -> Search:
+def read_search(content: object, axes: Axes) -> Search:
     """Read the section ``search`` of a grid file with these axes."""
     section = {"seed": 0, "sampler": "tpe", **mapping(content, "search", KEYS)}
-    found: dict[str, Axis] = {}
+    found: Axes = {}
     drawn: dict[str, BaseDistribution] = {}
     for name, values in mapping(section.get("options"), "options").items():
         if name in axes:

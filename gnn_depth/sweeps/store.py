@@ -10,15 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gnn_depth.runs import (
-    ARCHIVE,
-    FORMAT,
-    RESULTS,
-    Origin,
-    read_result,
-    remove_parts,
-    write_result,
-)
+from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, Origin, read_result, remove_parts, write_result
 
 CLAIMS = ".claims"
 MAX_NAME_BYTES = 180  # of a folder; file systems take 255
