@@ -20,7 +20,7 @@ from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
 from gnn_depth.reports.load import ReportError, at_edge, read_measures
 from gnn_depth.reports.published import compare_published, read_published
-from gnn_depth.reports.settings import counted, label, metric_words, scale, words
+from gnn_depth.reports.settings import Names, counted, label, metric_words, scale, words
 from gnn_depth.reports.table import SPREADS, Spread, tabulate
 from gnn_depth.runs import RESULTS
 
@@ -54,9 +54,9 @@ PANEL, LINE = "panel of a figure", "line of a figure"  # columns of runs and of 
 
 def group(
     frame: pd.DataFrame,
-    panel: Sequence[str] | None,
-    line: Sequence[str] | None,
-    used: Sequence[str] = (),
+    panel: Names | None,
+    line: Names | None,
+    used: Names = (),
     remedy: str | None = REMEDY,
 ) -> pd.DataFrame:
     """The runs in the order of panels and lines, with columns for these; None stands for all axes
@@ -206,8 +206,8 @@ def band(axes: Axes, look: dict[str, Any], low: pd.Series, high: pd.Series) -> N
 def depth(
     frame: pd.DataFrame,
     x: str = "depth",
-    line: Sequence[str] | None = None,
-    panel: Sequence[str] = (),
+    line: Names | None = None,
+    panel: Names = (),
     metric: str | None = None,
     spread: Spread = "std",
     published: str | None = None,
@@ -248,7 +248,7 @@ def depth(
         for one in compare_published(table, known):
             # The table has the whole citation.
             source, number = one.published.source.split(",")[0], one.published.number
-            look |= {"label": f"{name}, {source}".removeprefix(", ")}
+            look["label"] = f"{name}, {source}".removeprefix(", ")
             look |= {"linestyle": "none", "markerfacecolor": "white"}
             y, width = scale(metric) * np.array([number.mean, number.half or math.nan])
             axes.errorbar(place_of[one.labels[0]], y, width, **look)
@@ -269,9 +269,9 @@ def axis_label(values: pd.DataFrame) -> str:
 
 def measured(
     frame: pd.DataFrame,
-    measure: Sequence[str],
-    panel: Sequence[str] | None,
-    line: Sequence[str] | None,
+    measure: Names,
+    panel: Names | None,
+    line: Names | None,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The values of a measure in every line of every panel, and notes on them."""
     results = with_result(frame)
@@ -326,9 +326,9 @@ def heatmap(
 
 def layers(
     frame: pd.DataFrame,
-    measure: Sequence[str] = (),
-    line: Sequence[str] | None = None,
-    panel: Sequence[str] = (),
+    measure: Names = (),
+    line: Names | None = None,
+    panel: Names = (),
 ) -> Picture:
     """A measure in every layer at the first and last measured step, and a band between extremes.
 
@@ -350,9 +350,9 @@ def layers(
 
 def history(
     frame: pd.DataFrame,
-    measure: Sequence[str] = (),
-    line: Sequence[str] | None = None,
-    panel: Sequence[str] = (),
+    measure: Names = (),
+    line: Names | None = None,
+    panel: Names = (),
     layers: Sequence[int] = (),
 ) -> Picture:
     """Mean, quartiles and extremes of a measure over the neurons of a layer at every step.
@@ -385,9 +385,9 @@ def history(
 
 def scatter(
     frame: pd.DataFrame,
-    measure: Sequence[str] = (),
-    line: Sequence[str] = (),
-    panel: Sequence[str] = (),
+    measure: Names = (),
+    line: Names = (),
+    panel: Names = (),
     metric: str | None = None,
 ) -> Picture:
     """A point for each run at its last step: a measure against another one or against a metric.

@@ -75,10 +75,10 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
     frame = _frame(found)
     # Of each identity the newest with a result, or the newest. Without an identity no other run is
     # known to repeat it.
-    runs = frame[["identity"]].assign(
+    runs = frame.assign(
         has_result=frame["status"].isin(RESULTS), started=frame["started"].astype(str)
     )
-    runs = runs.sort_values(["has_result", "started"], kind="stable")
+    runs = runs.sort_values(["has_result", "started"])
     repeated = runs.duplicated("identity", keep="last") & runs["identity"].notna()
     kept = frame[~repeated[frame.index]]
     if len(kept) < len(frame):

@@ -17,6 +17,7 @@ from gnn_depth.registry import as_written, first_of, unknown
 from gnn_depth.reports.load import ReportError
 from gnn_depth.runs import COLUMNS, RESULTS
 
+Names: TypeAlias = Sequence[str]  # of axes, settings or measures
 Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
 
 ABSENT = "-"  # the text of a missing value
@@ -61,14 +62,14 @@ def full_name(frame: pd.DataFrame, name: str) -> str:
     return resolve_name(name, choices, [*known, *COLUMNS])
 
 
-def full_names(frame: pd.DataFrame, names: str | Sequence[str]) -> Labels:
+def full_names(frame: pd.DataFrame, names: str | Names) -> Labels:
     """The full names of one or several axes or hyperparameters."""
     if isinstance(names, str):
         names = [names]
     return tuple(full_name(frame, name) for name in names)
 
 
-def resolve_name(name: str, choices: Sequence[str], known: Sequence[str]) -> str:
+def resolve_name(name: str, choices: Names, known: Names) -> str:
     """Find the full name for a name as users write it.
 
     For ``model.num_layers`` that may be the full name or its last part, ``num_layers``. Choices,
@@ -97,7 +98,7 @@ def words(name: str) -> str:
     return last_part(name).removeprefix("num_").replace("_", " ")
 
 
-def short_words(names: Sequence[str]) -> Labels:
+def short_words(names: Names) -> Labels:
     """The label of each name; the full names where several have the same label."""
     short = tuple(map(words, names))
     if len(set(short)) < len(short):
@@ -242,9 +243,7 @@ def _told_apart(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, index=frame.index)
 
 
-def grouped(
-    frame: pd.DataFrame, names: Sequence[str], remedy: str | None
-) -> dict[Labels, pd.DataFrame]:
+def grouped(frame: pd.DataFrame, names: Names, remedy: str | None) -> dict[Labels, pd.DataFrame]:
     """Group the runs by their labels on some axes; runs of a group may differ only in their seed.
 
     The error about other differences ends with the remedy, such as an option of the command, and
@@ -281,9 +280,9 @@ def _check_group(group: pd.DataFrame, apart: pd.DataFrame, remedy: str) -> None:
             f"{' '.join(roots)}, or choose with --where {' '.join(choices[:SHOWN])}."
         )
     averaged = group[group["status"].isin(RESULTS) & group["seed"].notna()]
-    for seed, repeated in averaged.groupby("seed"):
-        if len(repeated) > 1:
-            first, second, *_ = repeated["folder"]
+    for seed, folders in averaged.groupby("seed")["folder"]:
+        if len(folders) > 1:
+            first, second, *_ = folders
             raise ReportError(
                 f"seed {seed:.0f} counts twice in one cell, in {first!r} and {second!r}, whose "
                 "options agree; the data or code may differ. Move one of the two into a folder "

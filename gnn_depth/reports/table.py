@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -15,7 +15,7 @@ import pandas as pd
 from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
 from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import ABSENT, Labels, counted, label
+from gnn_depth.reports.settings import ABSENT, Labels, Names, counted, label
 from gnn_depth.runs import RESULTS
 
 Spread: TypeAlias = Literal["std", "ci"]
@@ -104,8 +104,8 @@ class ResultTable:
 
 def tabulate(
     frame: pd.DataFrame,
-    rows: str | Sequence[str] | None,
-    columns: str | Sequence[str] | None = (),
+    rows: str | Names | None,
+    columns: str | Names | None = (),
     metric: str | None = None,
     spread: Spread = "std",
     remedy: str = "",
