@@ -41,14 +41,15 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 @contextmanager
-def plain_warnings(category: type[Warning]) -> Iterator[None]:
-    """Print warnings as lines on standard error, without the code that raised them; those of a
-    category once for each text."""
+def plain_warnings(*categories: type[Warning]) -> Iterator[None]:
+    """Print warnings as lines on standard error, without the code that raised them; those of some
+    categories once for each text."""
 
     def show(message: Warning | str, *where: Any) -> None:
         print(on_screen(f"warning: {message}"), file=sys.stderr)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("default", category)
+        for category in categories:
+            warnings.simplefilter("default", category)
         warnings.showwarning = show  # type: ignore[assignment]
         yield

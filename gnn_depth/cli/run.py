@@ -18,7 +18,7 @@ from gnn_depth.cli import checkpoints, process
 from gnn_depth.cli.assemble import CommandLineInterface, resolve
 from gnn_depth.cli.config import Arguments, index_of
 from gnn_depth.cli.errors import explained
-from gnn_depth.cli.outputs import write_whole
+from gnn_depth.cli.outputs import plain_warnings, write_whole
 from gnn_depth.config_file import to_yaml
 from gnn_depth.runs import Origin
 from gnn_depth.signals import raise_on_signal
@@ -36,7 +36,7 @@ REQUEUE_SECONDS = 30
 
 def run_command(command: str, arguments: Arguments) -> int:
     """Run a command and return its exit code."""
-    with quiet():
+    with quiet(), plain_warnings():
         if arguments.prints_config:
             # Before a checkpoint is looked for: what is printed is what was asked for.
             print(to_yaml(resolve(arguments, index_of(command, arguments))), end="")
