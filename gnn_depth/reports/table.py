@@ -19,6 +19,7 @@ from gnn_depth.reports.settings import ABSENT, Labels, Names, counted, label
 from gnn_depth.runs import RESULTS
 
 Spread: TypeAlias = Literal["std", "ci"]
+MOST = 6  # options in which single runs may differ to be told apart by them
 LEVEL = 0.05  # of all tests and intervals
 SPREADS = {"std": "standard deviation", "ci": "95% confidence interval (t)"}
 
@@ -113,7 +114,8 @@ def tabulate(
     """Average a metric over seeds in every cell of a table; without columns it has one column.
 
     None stands, as columns, for the last axis that varies, or for no column if the runs belong to
-    no sweep, and as rows for the others, or for the name where nothing varies.
+    no sweep, and as rows for the others, or for the name where nothing varies. Runs of no sweep that
+    differ in many options have a row each, with their folder.
 
     Rows and columns are in the order of their first appearance in the frame, numbers by size. By
     default the metric is that of the test set by which the runs chose their best epoch. The remedy
@@ -129,6 +131,8 @@ def tabulate(
         column_names = tuple(free[rows is None :][-1:])
     if rows is None:
         row_names = tuple(name for name in free if name not in column_names) or ("name",)
+        if len(row_names) > MOST and not frame.attrs["axes"]:
+            row_names = ("folder",)
     names = row_names + column_names
     known = frame.attrs["metrics"]
     if not known:

@@ -239,6 +239,7 @@ def take_weights(model: Any, run: str | Path) -> None:
     if isinstance(model, NodeClassifier):
         model.stack.uncalibrated = None  # an initialisation from the data would replace them
     log.warning("%d of %d tensors are those of %s.", len(fits), len(shapes), finished.folder)
-    others = [*missing, *(name for name in theirs if name not in shapes)]
-    if others:
-        log.warning("In one of the two only, or of another shape: %s.", first_of(others, 8))
+    unused = [name for name in theirs if name not in fits]
+    for what, names in (("These begin anew", missing), ("Of that run are not used", unused)):
+        if names:
+            log.warning("%s: %s.", what, first_of(names, 8))

@@ -26,7 +26,7 @@ from lightning.pytorch.callbacks import (
     ProgressBar,
     StochasticWeightAveraging,
 )
-from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from torch import nn
 
@@ -185,8 +185,9 @@ def run(
         check_training(resolved["trainer"], model)
         # Its batches depend on the number of processes.
         data.trainer = trainer
-        data.train_dataloader()  # raises if its batches cannot be shared among the processes
-
+        batches = data.train_dataloader()  # raises if they cannot be divided among the processes
+        if trainer.world_size > 1 and getattr(batches, "shared", False):
+            rank_zero_warn("every process trains on the whole graph: several are no faster than one.")
     elif not is_overridden("configure_optimizers", model):
         raise MisconfigurationException(
             f"{type(model).__name__} needs an optimizer: --optimizer Adam."

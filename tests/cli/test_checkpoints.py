@@ -194,7 +194,7 @@ def test_a_deeper_stack_begins_with_the_weights_of_a_shallower_one(
     words = ["fit", *SHORT, *DEEP, "--data.seed", "3", "--trainer.max_epochs", "1"]
     words += ["--model.num_layers", "16", "--run.name", "fine"]
     done(*words, "--init_from", str(trained))
-    assert "or of another shape: stack.blocks.2.layer" in caplog.text
+    assert "These begin anew: stack.blocks.2.layer" in caplog.text
     assert "do not fit" not in caplog.text
     fine = load("runs/fine")
     assert fine.config["init_from"] == str(trained)

@@ -87,3 +87,11 @@ def test_what_differs_between_single_fits_becomes_rows(run, runs):
     assert [cell.n for cell in table.cells.values()] == [2] * 4
     seeds = frame[(frame["model.layer"] == "gat") & (frame["model.num_layers"] == 2)]
     assert tabulate(seeds, None, None).names == ("name",)
+
+
+def test_single_runs_that_differ_in_many_options_have_a_row_each(run, runs):
+    for number in range(3):
+        known = {f"model.option_{place}": number for place in range(7)}
+        run(result={"axes": {}, "hparams": known, "name": "a"})
+    table = tabulate(read_runs(runs), None, None)
+    assert (table.names, len(table.rows)) == (("folder",), 3)
