@@ -170,12 +170,12 @@ LARGEST = 190_000
 BUDGETS = {
     "nn": 45_300,
     "data": 24_800,
-    "training": 28_300,
-    "diagnostics": 32_500,
+    "training": 28_350,
+    "diagnostics": 32_200,
     "testing": 6_700,
     "sweeps": 8_000,
     "reports": 11_600,
-    "cli": 15_900,
+    "cli": 15_950,
     "the files beside the rooms": 17_300,
 }
 NO_CODE = {

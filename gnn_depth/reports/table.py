@@ -114,8 +114,8 @@ def tabulate(
     """Average a metric over seeds in every cell of a table; without columns it has one column.
 
     None stands, as columns, for the last axis that varies, or for no column if the runs belong to
-    no sweep, and as rows for the others, or for the name where nothing varies. Runs of no sweep that
-    differ in many options have a row each, with their folder.
+    no sweep, and as rows for the others, or for the name where nothing varies. Runs of no sweep
+    that differ in many options have a row each, with their folder.
 
     Rows and columns are in the order of their first appearance in the frame, numbers by size. By
     default the metric is that of the test set by which the runs chose their best epoch. The remedy

@@ -187,7 +187,9 @@ def run(
         data.trainer = trainer
         batches = data.train_dataloader()  # raises if they cannot be divided among the processes
         if trainer.world_size > 1 and getattr(batches, "shared", False):
-            rank_zero_warn("every process trains on the whole graph: several are no faster than one.")
+            rank_zero_warn(
+                "every process trains on the whole graph: several are no faster than one."
+            )
     elif not is_overridden("configure_optimizers", model):
         raise MisconfigurationException(
             f"{type(model).__name__} needs an optimizer: --optimizer Adam."
