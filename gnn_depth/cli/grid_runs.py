@@ -115,7 +115,7 @@ def plan_of(grid: Grid, arguments: Arguments, root: str, skips_absent: bool = Fa
                     config,
                     sha256,
                     place + len(runs),
-                    tuple(grid.per_seed.get(seed, ())),
+                    tuple(grid.per_seed),
                 )
                 runs.append(run)
         except UsageError as error:

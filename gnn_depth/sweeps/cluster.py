@@ -5,7 +5,7 @@ import multiprocessing
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from distributed import Client
 
@@ -27,7 +27,7 @@ class DaskPool(Pool):
         # They log lost connections, which the futures report.
         for name in ("distributed", "distributed.client", "distributed.comm"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        self._preload = tuple(preload)
+        self._preload = preload
         self.lost = PoolError(
             f"no Dask scheduler answers at {address!r}. `dask scheduler` starts one and prints its "
             "address, such as tcp://192.168.0.1:8786."
@@ -47,8 +47,7 @@ class DaskPool(Pool):
             raise self.lost from error
 
     def submit(self, function: Callable[..., T], *args: object) -> "Future[T]":
-        future: Future[T] = self._executor.submit(call_preloaded, self._preload, function, args)
-        return future
+        return self._executor.submit(call_preloaded, self._preload, function, args)
 
     def stop(self, grace: float) -> None:
         """Leave the cluster: running calls come to their end there."""
@@ -65,7 +64,7 @@ def call_preloaded(
     with _STARTING:
         multiprocessing.set_forkserver_preload([FIRST, *preload])
         # Dask's workers are daemons, which multiprocessing does not let start processes.
-        config: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+        config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
         daemon = config.pop("daemon", None)
         try:
             result = start_in_fresh_process(function, args, {})

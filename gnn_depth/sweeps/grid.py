@@ -54,8 +54,8 @@ class Grid:
     axes: Axes  # the first one varies slowest
     seeds: Sequence[int]  # every combination is run with each
     rules: Sequence[Rule] = ()  # applied in order
-    # Options that change with the seed, such as the number of a fixed split.
-    per_seed: Mapping[int, Settings] = field(default_factory=dict)
+    # Options that change with the seed, such as the number of a fixed split: a value for each.
+    per_seed: Settings = field(default_factory=dict)
     search: Any = None  # of settings for every combination, see gnn_depth.sweeps.search
     folder: Path = Path()  # of its file, from which config files are named
 
@@ -77,7 +77,8 @@ class Grid:
 
     def with_seed(self, combination: Combination, seed: int) -> Combination:
         """A combination with the options that change with the seed."""
-        settings = self.per_seed.get(seed, {})
+        place = self.seeds.index(seed)
+        settings = {name: values[place] for name, values in self.per_seed.items()}
         return replace(combination, settings=(*combination.settings, settings))
 
     def subset(self, chosen: Mapping[str, list[str]], seeds: int | None = None) -> "Grid":
@@ -162,18 +163,16 @@ def read_grid(content: Mapping[str, object], name: str) -> Grid:
     return grid
 
 
-def _per_seed(options: object, seeds: Sequence[int]) -> dict[int, Settings]:
-    """The options of each seed, from a list of values for each option."""
-    found: dict[int, Settings] = {}
-    for name, values in _settings(options, "per_seed").items():
+def _per_seed(options: object, seeds: Sequence[int]) -> Settings:
+    """Options, each with a list of values, one for each seed."""
+    settings = _settings(options, "per_seed")
+    for name, values in settings.items():
         if not isinstance(values, list) or len(values) != len(seeds):
             raise GridError(
                 f"per_seed has a value for each of the {len(seeds)} seeds, as in data.split: "
                 f"[0, 1, 2], not {name}: {values!r}."
             )
-        for seed, value in zip(seeds, values, strict=True):
-            found.setdefault(seed, {})[name] = value
-    return found
+    return settings
 
 
 def read_axis(name: Any, values: Any) -> Axis:

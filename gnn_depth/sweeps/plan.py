@@ -40,12 +40,11 @@ class Plan:
                     f"this is {__version__}.\nChoose another folder with --root, or --force to "
                     "archive them and run everything again."
                 )
-            if not force or not (is_other or identity in planned):
-                continue
-            with self.store.claim(identity) as mine:
-                if not mine:
-                    raise PlanError(f"another process works on {record.folder}; stop it first.")
-                self.store.archive(record.folder)
+            if force and (is_other or identity in planned):
+                with self.store.claim(identity) as mine:
+                    if not mine:
+                        raise PlanError(f"another process works on {record.folder}; stop it first.")
+                    self.store.archive(record.folder)
 
     def next_runs(self, records: Mapping[str, Record]) -> list[PlannedRun]:
         """Further runs, given what came of those before, by identity; a grid has none."""

@@ -74,7 +74,7 @@ class Search:
 def read_search(content: object, axes: Axes) -> Search:
     """Read the section ``search`` of a grid file with these axes."""
     section = {"seed": 0, "sampler": "tpe", **mapping(content, "search", KEYS)}
-    found: Axes = {}
+    found = {}
     drawn: dict[str, BaseDistribution] = {}
     for name, values in mapping(section.get("options"), "options").items():
         if name in axes:
@@ -221,7 +221,7 @@ def make_search_plan(grid: Grid, runs_of: RunsOf, store: Store, check: Check) ->
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     first = {name: next(iter(values)) for name, values in search.values.items()}
     studies = []
-    examples: list[PlannedRun] = []
+    examples = []
     for combination in grid.combinations():
         runs = runs_of(search.combined(combination, first), 0)
         if not runs:  # its data is not here

@@ -89,7 +89,7 @@ class Store:
 
     def records(self, begins: str = "") -> dict[str, Record]:
         """All runs that have been started, by identity; those whose identity begins so."""
-        found: dict[str, Record] = {}
+        found = {}
         for path in sorted(self.folder.glob(f"*/seed_*-{begins[:8]}*/result.json")):
             try:
                 record = Record(path.parent, read_result(path.parent))
