@@ -57,7 +57,7 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
     Raises:
         ReportError: A folder does not exist, or contains no run that can be read.
     """
-    found: dict[str, dict[str, Any]] = {}  # by folder
+    found = {}  # by folder
     bad = []
     # Each once: folders given may contain each other.
     for folder in dict.fromkeys(chain.from_iterable(map(_run_folders, folders))):
@@ -189,7 +189,7 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     Raises:
         ReportError: No run has such a measure, a file is damaged, or units differ between runs.
     """
-    known: set[str] = set()
+    known = set()
     tables = {}
     kinds = set()
     for run, folder in frame["folder"].items():

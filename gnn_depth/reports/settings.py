@@ -213,7 +213,7 @@ def choose_runs(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.D
     for word, values in where.items():
         name = full_name(frame, word)
         texts = frame[name].map(label)
-        chosen: list[str] = []
+        chosen = []
         for value in values:
             matches = [text for text in texts.unique() if same(text, value)]
             if not matches:

@@ -241,7 +241,7 @@ def both_ways(graph: Graph) -> Graph:
     return Graph(edges, graph.num_nodes, graph.node_to_graph)
 
 
-GRAPHS: dict[str, Callable[[], Graph]] = {
+GRAPHS = {
     "a graph": lambda: both_ways(subjects.mixed()),
     "two graphs": lambda: both_ways(subjects.two_graphs()[0]),
     "a graph without edges": subjects.without_edges,
