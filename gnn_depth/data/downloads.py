@@ -2,11 +2,14 @@
 right."""
 
 import hashlib
+import io
 import os
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from filelock import FileLock
 
 from gnn_depth.data.checks import DataError
@@ -75,6 +78,11 @@ def read_verified(path: Path, url: str) -> bytes:
             f"Put it there by hand, or set {ROOT_VARIABLE} or the option root to a folder that has "
             "the data."
         ) from None
+
+
+def read_npz(path: Path, url: str) -> Any:
+    """The arrays of a published ``.npz`` file by name: see :func:`read_verified`."""
+    return np.load(io.BytesIO(read_verified(path, url)), allow_pickle=False)
 
 
 def _wrong_checksum(path: Path, content: bytes) -> str | None:

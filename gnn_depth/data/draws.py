@@ -75,7 +75,6 @@ def fraction_split(
     first = max(1, round(train * len(order)))
     last = max(first, round((train + val) * len(order)))
     masks = torch.zeros(3, count, dtype=torch.bool)
-    masks[0, order[:first]] = True
-    masks[1, order[first:last]] = True
-    masks[2, order[last:]] = True
+    for mask, rows in zip(masks, order.tensor_split([first, last]), strict=True):
+        mask[rows] = True
     return masks.unbind()

@@ -1,6 +1,5 @@
 """Amazon and Coauthor: products bought together, and authors of joint papers."""
 
-import io
 from abc import ABC
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from torch_geometric.utils import to_undirected
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import SPLITS, DataError, match_choice
-from gnn_depth.data.downloads import read_verified, resolve_root
+from gnn_depth.data.downloads import read_npz, resolve_root
 from gnn_depth.data.draws import fraction_split
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import FilePath, Natural, Range, in_range
@@ -60,22 +59,21 @@ class _Benchmark(NodeDataModule, ABC):
                 "file has no split. Use split 'random', which needs no other file."
             )
         path: Path = self.path if has_split else self.published
-        content = read_verified(path, f"{URL}/{self.published.name}")
+        arrays = read_npz(path, f"{URL}/{self.published.name}")
         # The two files hold the same graph in two layouts.
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            if has_split:
-                features, labels = _matrix(arrays, "feature"), arrays["node_labels"]
-                ends = arrays["edges"].T
-            else:
-                features, labels = _matrix(arrays, "attr"), arrays["labels"]
-                entries = _matrix(arrays, "adj").tocoo()
-                ends = np.stack([entries.row, entries.col])
-            masks = fraction_split(len(labels), self.split_index, TRAIN, VAL)
-            if self.split == "fixed":
-                masks = tuple(torch.from_numpy(arrays[f"{part}_masks"][0]) for part in SPLITS)
-        x = torch.from_numpy(features.toarray() > 0).float()
-        y = torch.from_numpy(labels.astype(np.int64))
-        edges = torch.from_numpy(ends.astype(np.int64))
+        if has_split:
+            features, labels = _matrix(arrays, "feature"), arrays["node_labels"]
+            ends = arrays["edges"].T
+        else:
+            features, labels = _matrix(arrays, "attr"), arrays["labels"]
+            entries = _matrix(arrays, "adj").tocoo()
+            ends = np.stack([entries.row, entries.col])
+        masks = fraction_split(len(labels), self.split_index, TRAIN, VAL)
+        if self.split == "fixed":
+            masks = tuple(torch.from_numpy(arrays[f"{part}_masks"][0]) for part in SPLITS)
+        x = torch.from_numpy(features.toarray()).float()
+        y = torch.from_numpy(labels).long()
+        edges = torch.from_numpy(ends).long()
         # Both layouts may have an edge in one direction only, and loops.
         edges = edges[:, edges[0] != edges[1]]
         graph = Graph(to_undirected(edges, num_nodes=len(y)), len(y))
@@ -83,8 +81,8 @@ class _Benchmark(NodeDataModule, ABC):
 
 
 def _matrix(arrays: Any, prefix: str) -> Any:
-    """A sparse matrix that a file holds by its rows, with numbers of float32."""
-    values = arrays[f"{prefix}_data"].astype(np.float32)
+    """A sparse matrix that a file holds by its rows: true where it has a positive number."""
+    values = arrays[f"{prefix}_data"] > 0
     rows = (values, arrays[f"{prefix}_indices"], arrays[f"{prefix}_indptr"])
     return csr_array(rows, tuple(arrays[f"{prefix}_shape"].tolist()))
 

@@ -1,15 +1,13 @@
 """Heterophilous graphs: neighbours mostly differ in class."""
 
-import io
 from typing import Annotated, Any
 
-import numpy as np
 import torch
 from torch_geometric.utils import coalesce, to_undirected
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import SPLITS, match_choice
-from gnn_depth.data.downloads import read_verified, resolve_root
+from gnn_depth.data.downloads import read_npz, resolve_root
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import FilePath, Range
 from gnn_depth.registry import register
@@ -70,12 +68,11 @@ class HeterophilousGraphs(NodeDataModule):
         return "binary" if self.name in BINARY else "multiclass"
 
     def load(self) -> NodeBatch:
-        content = read_verified(self.path, f"{URL}/{self.name}.npz")
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            x = torch.from_numpy(arrays["node_features"].astype(np.float32))
-            y = torch.from_numpy(arrays["node_labels"].astype(np.int64))
-            edges = torch.from_numpy(arrays["edges"].astype(np.int64)).T
-            masks = [torch.from_numpy(arrays[f"{part}_masks"][self.split]) for part in SPLITS]
+        arrays = read_npz(self.path, f"{URL}/{self.name}.npz")
+        x = torch.from_numpy(arrays["node_features"]).float()
+        y = torch.from_numpy(arrays["node_labels"]).long()
+        edges = torch.from_numpy(arrays["edges"]).long().T
+        masks = [torch.from_numpy(arrays[f"{part}_masks"][self.split]) for part in SPLITS]
         # Some of the Geom-GCN files repeat edges.
         unique = to_undirected if self.undirected else coalesce
         graph = Graph(unique(edges, num_nodes=len(x)), len(x))

@@ -14,7 +14,7 @@ from torch_geometric.utils import coalesce
 
 from gnn_depth.data.base import NodeBatch, NodeDataModule
 from gnn_depth.data.checks import MASKS, DataError, match_choice
-from gnn_depth.data.downloads import read_verified, resolve_root
+from gnn_depth.data.downloads import read_npz, read_verified, resolve_root
 from gnn_depth.data.draws import random_split
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import FilePath, Natural, Range
@@ -103,10 +103,8 @@ class Planetoid(NodeDataModule):
             # The files are called 0.6 and 0.2, and hold 48, 32 and 20%.
             name = f"{self.name.lower()}_split_0.6_0.2_{self.split_index}.npz"
             path = self.root / self.name / "geom-gcn" / "raw" / name
-            content = read_verified(path, f"{SPLITS_URL}/{name}")
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                masks = [torch.from_numpy(arrays[name].astype(bool)) for name in MASKS]
-            return tuple(masks)
+            arrays = read_npz(path, f"{SPLITS_URL}/{name}")
+            return tuple(torch.from_numpy(arrays[name]).bool() for name in MASKS)
         if self.split == "random":
             return random_split(y, self.split_index, TRAIN_PER_CLASS, NUM_VAL, NUM_TEST)
         node = torch.arange(len(y))

@@ -15,7 +15,7 @@ from gnn_depth.shard import Shard
 
 def contiguous(num_nodes: int, processes: int) -> Int[Tensor, "nodes"]:
     """The process of each node: chunks of equal size, in the order of the nodes."""
-    return torch.arange(num_nodes).mul_(processes).div_(max(num_nodes, 1), rounding_mode="floor")
+    return torch.arange(num_nodes) * processes // max(num_nodes, 1)
 
 
 def metis(graph: Graph, processes: int) -> Int[Tensor, "nodes"]:

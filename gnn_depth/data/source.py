@@ -12,13 +12,7 @@ from torch import Tensor
 
 from gnn_depth.builder import build
 from gnn_depth.data.base import GraphDataModule, NodeBatch, NodeDataModule, copy_unread
-from gnn_depth.data.checks import (
-    MASKS,
-    SPLITS,
-    DataError,
-    class_notes,
-    task_of,
-)
+from gnn_depth.data.checks import MASKS, SPLITS, DataError, class_notes, task_of
 from gnn_depth.data.draws import Draws, fraction_split
 from gnn_depth.data.features import read_features
 from gnn_depth.data.loaders import EpochLoader, share
@@ -178,11 +172,10 @@ class CheckedGraphs(NodeDataModule):
                 "in MiniBatches, or leave batch_size out."
             )
         train = whole.train_mask.nonzero().flatten()
-        processes = self.trainer.world_size if self.trainer else 1
+        rank, processes = share(self.trainer, "batch_size", self.batch_size or 0)
         size = self.batch_size or GRAPHS // processes * processes
         if self.batch_size is None and (not whole.per_graph or len(train) <= size):
             return super().train_dataloader()
-        rank, processes = share(self.trainer, "batch_size", size)
         # As few batches as keep to the size, about equally large, with a graph for each process.
         num_batches = max(1, min(-(-len(train) // size), len(train) // processes))
 

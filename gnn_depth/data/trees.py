@@ -96,9 +96,7 @@ class TreeNeighborsMatch(GraphDataModule):
         # The example of each permutation whose answer is a value: its key is where the value is.
         of_value = torch.arange(count)[:, None] * leaves + values.argsort(1)
         draws = Draws(self.seed, "tree split")
-        columns = []
-        for value in range(leaves):
-            columns.append(of_value[draws.permutation(count), value])
+        columns = [of_value[draws.permutation(count), value] for value in range(leaves)]
         order = torch.stack(columns, 1)
         train, held_out = order[: self.trained].flatten(), order[self.trained :].flatten()
         return TreeExamples(values.short() + 1, train.sort().values, held_out.sort().values)

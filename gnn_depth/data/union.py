@@ -148,10 +148,7 @@ class UnionGraph:
 
 
 def union_of(
-    graphs: Sequence[Arrays],
-    edge_features: bool,
-    notes: list[str],
-    per_graph: bool | None = None,
+    graphs: Sequence[Arrays], edge_features: bool, notes: list[str], per_graph: bool | None = None
 ) -> UnionGraph:
     """Check each graph and whether all fit each other, and join them.
 
