@@ -1,6 +1,6 @@
 """A graph with features, targets and masks: what every data set gives and every model reads."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -35,8 +35,9 @@ class NodeBatch:
     train_mask: Bool[Tensor, "read"]
     val_mask: Bool[Tensor, "read"]
     test_mask: Bool[Tensor, "read"]
-    per_graph: bool = field(default=False, kw_only=True)
-    order: Int[Tensor, "nodes"] | None = field(default=None, kw_only=True)
+    _: KW_ONLY
+    per_graph: bool = False
+    order: Int[Tensor, "nodes"] | None = None
     _moved: "dict[torch.device, NodeBatch]" = field(default_factory=dict, init=False, repr=False)
 
     @property

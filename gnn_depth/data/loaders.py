@@ -1,7 +1,7 @@
 """Loaders that make their batches on demand, and resume in the middle of an epoch."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -47,8 +47,9 @@ class EpochLoader(Generic[Content]):
     make: Callable[[Content], NodeBatch]
     length: int
     trainer: L.Trainer | None = None
-    _epoch: int = field(default=0, init=False)
-    _resumed: bool = field(default=False, init=False)
+    # No fields, as they have no type.
+    _epoch = 0
+    _resumed = False
 
     @property
     def sampler(self) -> "EpochLoader[Content]":

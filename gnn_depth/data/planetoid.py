@@ -123,8 +123,7 @@ class Planetoid(NodeDataModule):
 
     def _content(self, part: str) -> Any:
         file_name = f"ind.{self.name.lower()}.{part}"
-        path = self.root / self.name / "raw" / file_name
-        content = read_verified(path, f"{URL}/{file_name}")
+        content = read_verified(self.root / self.name / "raw" / file_name, f"{URL}/{file_name}")
         return content if part == "test.index" else unpickle(content)
 
 

@@ -212,9 +212,8 @@ class Schema:
         try:
             parts = dict(content)
             for name in ("columns", "edge_columns"):
-                parts[name] = tuple(_column(each) for each in content[name])
-            scalings = content["targets_scaling"]
-            parts["targets_scaling"] = tuple(Scaling(**each) for each in scalings)
+                parts[name] = tuple(_column(each) for each in parts[name])
+            parts["targets_scaling"] = tuple(Scaling(**each) for each in parts["targets_scaling"])
             return Schema(**parts)
         except (TypeError, KeyError) as error:
             raise ValueError(f"this is not the schema of a model: {error}.") from error

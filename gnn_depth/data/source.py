@@ -128,7 +128,7 @@ class CheckedGraphs(NodeDataModule):
         wanted = schema, targets, unknown
         if wanted == (self.adopted, self.reads_targets, self.on_unknown):
             return self  # which need not be read again
-        other: Any = copy_unread(self)
+        other = copy_unread(self)
         other.adopted, other.reads_targets, other.on_unknown = wanted
         # Transforms belong to the model: new data gets the same, with the same random numbers.
         other.transforms = list(schema.transforms)
@@ -146,10 +146,9 @@ class CheckedGraphs(NodeDataModule):
         batch = self.loaded
         no_row = torch.zeros_like(batch.test_mask)
         labelled = batch.train_mask | batch.val_mask | batch.test_mask
-        other: Any = copy_unread(self)
+        other = copy_unread(self)
         # Nothing else of what was read changes, so it is not read again.
-        whole = replace(batch, train_mask=no_row, val_mask=no_row, test_mask=labelled)
-        vars(other)["loaded"] = whole
+        other.loaded = replace(batch, train_mask=no_row, val_mask=no_row, test_mask=labelled)
         other.split_is_random = False
         return other
 

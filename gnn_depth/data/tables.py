@@ -183,9 +183,7 @@ class Tables(CheckedGraphs):
             are_numbers = self.adopted.task != "multiclass"
         if are_numbers:
             # Missing targets are NaN, and their rows in no set.
-            found: dict[str, Any] = {
-                "y": encoded(nodes, [asdict(Column(name, fill=0.0)) for name in label])
-            }
+            y = encoded(nodes, [asdict(Column(name, fill=0.0)) for name in label])
         else:
             values = take(nodes, label[0])
             if pd.api.types.is_float_dtype(values):
@@ -197,7 +195,8 @@ class Tables(CheckedGraphs):
                 )
             # The names of classes as text, empty where there is none.
             names = values.astype(object).where(values.notna(), "").astype(str)
-            found = {"y": names.to_numpy(object)}
+            y = names.to_numpy(object)
+        found = {"y": y}
         if self.split_column:
             words = take(nodes, self.split_column).fillna("")
             strange = words[~words.isin([*SPLITS, ""])]

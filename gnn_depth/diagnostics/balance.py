@@ -114,9 +114,7 @@ def laws_of(links: Sequence[Link]) -> Float[Tensor, "2 links neurons"]:
     """
     if not links:
         return torch.empty(2, 0, 0)
-    of_links = []
-    for link in links:
-        of_links.append(torch.stack([imbalance(link), defect(link)], 1))
+    of_links = [torch.stack([imbalance(link), defect(link)], 1) for link in links]
     padded = nn.utils.rnn.pad_sequence(of_links, padding_value=torch.nan)
     return padded.permute(2, 1, 0).contiguous()
 

@@ -66,10 +66,7 @@ class StepCallback(L.Callback):
     _record: Callable[[L.Trainer, Any], None]
 
     def __init__(
-        self,
-        every_n_steps: int | None = None,
-        every_n_epochs: int | None = None,
-        **option: str,
+        self, every_n_steps: int | None = None, every_n_epochs: int | None = None, **option: str
     ) -> None:
         if every_n_steps and every_n_epochs:
             raise ValueError(
@@ -427,21 +424,14 @@ class LayerMeasures(LayerCallback):
         layers: Names of the layers in the LightningModule; ``*`` matches any characters but a dot.
             In a module without a ``NodeClassifier``'s stack the default is its outermost
             message-passing layers, ours and PyTorch Geometric's.
-        every_n_steps: Steps from one measurement to the next.
-        every_n_epochs: Epochs between measurements, instead of steps. If neither is given, every
-            step is measured.
+        **common: ``every_n_steps`` and ``every_n_epochs``, as in every such callback.
 
     Raises:
         ValueError: There is no such measure.
     """
 
-    @in_range
     def __init__(
-        self,
-        measures: list[str],
-        layers: str = "stack.blocks.*.layer",
-        every_n_steps: Count | None = None,
-        every_n_epochs: Count | None = None,
+        self, measures: list[str], layers: str = "stack.blocks.*.layer", **common: Any
     ) -> None:
         self.measures = measures
-        super().__init__(layers, every_n_steps, every_n_epochs)
+        super().__init__(layers, **common)

@@ -201,8 +201,9 @@ class LayerDriver:
         for place, layer in enumerate(self._layers):
             self._has_gradient[place] = any(p.grad is not None for p in layer.parameters())
         for statistic in self._of_parameters:
-            of_layers = [of_parameter_gradients(layer, statistic) for layer in self._layers]
-            self._parameters[statistic] = of_layers
+            self._parameters[statistic] = [
+                of_parameter_gradients(layer, statistic) for layer in self._layers
+            ]
 
     def keep_parameters(self) -> None:
         """Copy the parameters before the optimizer's step, if a measure reads updates."""

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -59,11 +58,8 @@ def modules_named(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
 
 def _patterns(root: nn.Module) -> list[str]:
     """The names of all submodules, with a star for each number."""
-    found: dict[str, None] = {}
-    for name, _ in root.named_modules(remove_duplicate=False):
-        if name:  # the root has none
-            found[re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", name)] = None
-    return list(found)
+    names = [name for name, _ in root.named_modules(remove_duplicate=False) if name]
+    return list(dict.fromkeys(re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", name) for name in names))
 
 
 def layers_of(root: nn.Module, patterns: str | Sequence[str] | None) -> dict[str, nn.Module]:
@@ -147,10 +143,10 @@ def entrances(root: nn.Module, names: Iterable[str]) -> list[nn.Module]:
     modules = dict(root.named_modules(remove_duplicate=False))
     found = []
     for name in names:
-        around = modules.get(name.removesuffix(".layer"))
-        is_block = name.endswith(".layer") and getattr(around, "takes_hidden_state", False)
-        entrance = around if is_block else modules[name]
-        assert entrance is not None
+        entrance = modules[name]
+        around = modules.get(name.removesuffix(".layer"), entrance)
+        if getattr(around, "takes_hidden_state", False):
+            entrance = around
         found.append(entrance)
     return found
 
@@ -163,8 +159,10 @@ def layer_numbers(names: Sequence[str]) -> list[int]:
         indices = re.findall(r"(?:^|\.)(\d+)(?=\.|$)", name)
         if indices:
             places.append(int(indices[-1]) + 1)
-    in_order = len(places) == len(names) and all(low < high for low, high in pairwise(places))
-    if not in_order:  # those of several lists, say: their numbers would clash
+    in_order = sorted(set(places))
+    if places != in_order or len(places) < len(
+        names
+    ):  # those of several lists, say: their numbers would clash
         return list(range(1, len(names) + 1))
     return places
 

@@ -101,7 +101,7 @@ def _linearised(function: Function, x: Tensor) -> tuple[Function, Function]:
     def applied(
         linear: Callable[[Tensor], tuple[Tensor]], like: Tensor, direction: Tensor
     ) -> Tensor:
-        (image,) = linear(direction.view(like.shape).to(like.dtype))
+        (image,) = linear(direction.view_as(like).to(like))
         return image.flatten().double()
 
     return partial(applied, push, x), partial(applied, pull, out)
@@ -110,7 +110,7 @@ def _linearised(function: Function, x: Tensor) -> tuple[Function, Function]:
 def _random(shape: Sequence[int], device: torch.device) -> Tensor:
     """A direction that is the same in every call, and leaves the global generator alone."""
     draws = torch.Generator().manual_seed(0)
-    return torch.randn(tuple(shape), generator=draws, dtype=torch.float64).to(device)
+    return torch.randn(shape, generator=draws, dtype=torch.float64).to(device)
 
 
 def _norm(x: Tensor, all_reduce: Function) -> Tensor:

@@ -39,8 +39,8 @@ class BackwardPasses:
         self._root, self._layers = root, layers
         self.after: Callable[[], None] | None = None
         self._trained: list[nn.Parameter] = []
-        self._witnesses: list[nn.Parameter] = []
-        self._new: list[nn.Parameter] = []  # which do not exist yet
+        # Of the layers, and those that do not exist yet.
+        self._witnesses = self._new = self._trained
         self._attached = ExitStack()
         self.clear()
 
@@ -56,9 +56,7 @@ class BackwardPasses:
     def attach(self) -> None:
         """Notice all gradients of parameters until :meth:`remove`."""
         self._trained = [p for p in self._root.parameters() if p.requires_grad]
-        of_layers: set[nn.Parameter] = set()
-        for layer in self._layers:
-            of_layers.update(layer.parameters())
+        of_layers = set(nn.ModuleList(self._layers).parameters())
         # Other parts of the model may have their gradients reset separately.
         self._witnesses = [p for p in self._trained if p in of_layers] or self._trained
         self._new = self._trained

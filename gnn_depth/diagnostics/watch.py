@@ -235,15 +235,13 @@ class watch:  # noqa: N801 - a context manager
         return first_failures(self._values.steps, rows, self._numbers().tolist())
 
     def __repr__(self) -> str:
-        head = (
+        lines = [
             f"watch of {len(self.layers)} layers, {self._state}: {len(self._values.steps)} of "
             f"{self._step} steps measured"
-        )
-        lines = [head]
+        ]
         if self._examined:
-            for finding in self.findings().values():
-                lines.append(finding["text"])
-        return "\n  ".join([*lines, *self.notes])
+            lines += [finding["text"] for finding in self.findings().values()]
+        return "\n  ".join(lines + self.notes)
 
     def plot(self, measure: str, recent: int | None = None) -> "Figure":
         """A heat map of a measure over steps and layers, as a Matplotlib figure.

@@ -13,21 +13,13 @@ from torch import Tensor, nn
 from gnn_depth.diagnostics.hooks import layers_of, unwrapped
 from gnn_depth.diagnostics.probe.findings import FAILURE_MODES, Finding, find_problems
 from gnn_depth.diagnostics.probe.layer_values import loss_of, measure_layers
-from gnn_depth.diagnostics.probe.remedies import REMEDIES, Remedy, add_remedy, proposed
+from gnn_depth.diagnostics.probe.remedies import REMEDIES, Build, Remedy, add_remedy, proposed
 from gnn_depth.diagnostics.probe.report import Report
 from gnn_depth.diagnostics.probe.trainings import short_trainings
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Range
 
-__all__ = [
-    "FAILURE_MODES",
-    "REMEDIES",
-    "Finding",
-    "Remedy",
-    "Report",
-    "add_remedy",
-    "probe",
-]
+__all__ = ["FAILURE_MODES", "REMEDIES", "Finding", "Remedy", "Report", "add_remedy", "probe"]
 
 
 def probe(
@@ -39,7 +31,7 @@ def probe(
     scales: Sequence[float] = (),
     title: str | None = None,
     options: Mapping[str, Any] | None = None,
-    build: Callable[[Mapping[str, Any]], nn.Module] | None = None,
+    build: Build | None = None,
     steps: int = 0,
 ) -> Report:
     """Measure every layer of any model in one pass without dropout, and report the problems found.

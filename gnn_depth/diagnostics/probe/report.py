@@ -122,10 +122,9 @@ class Report:
     def log(self, *loggers: Logger) -> None:
         """Send the findings to loggers of Lightning: as text, tags or a summary, whichever they
         have."""
-        findings = {}
-        for number, finding in enumerate(self.findings, start=1):
-            # Numbered, as a mode may be found twice.
-            findings[f"{number}_{finding.mode}"] = asdict(finding)
+        # Numbered, as a mode may be found twice.
+        numbered = enumerate(self.findings, start=1)
+        findings = {f"{number}_{found.mode}": asdict(found) for number, found in numbered}
         log_findings(loggers, "probe", findings)
 
     def _product(self, symbol: str) -> str:

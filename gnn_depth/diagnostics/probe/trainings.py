@@ -7,11 +7,13 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from gnn_depth.diagnostics.probe.remedies import Build
+
 SHALLOW = 4  # layers
 
 
 def short_trainings(
-    build: Callable[[Mapping[str, Any]], nn.Module],
+    build: Build,
     options: Mapping[str, Any],
     loss_of: Callable[[nn.Module], Tensor],
     steps: int,
@@ -32,7 +34,7 @@ def short_trainings(
         A row for each measured step, before which the values were taken: the loss and the norm of
         the gradient of the first layer's parameters, for each number of layers.
     """
-    shown = sorted({1, *(max(1, round(steps * share)) for share in (0.1, 0.25, 0.5, 1.0))})
+    shown = sorted({max(1, round(steps * share)) for share in (0.0, 0.1, 0.25, 0.5, 1.0)})
     columns = {}
     for num_layers in (options["num_layers"], SHALLOW):
         model: Any = build({**options, "num_layers": num_layers}).train()
@@ -43,7 +45,7 @@ def short_trainings(
             loss = loss_of(model)
             torch.autograd.backward(loss)
             if step in shown:
-                parameters = list(model.stack.layers[0].parameters())
+                parameters = model.stack.layers[0].parameters()
                 gradients = [one.grad for one in parameters if one.grad is not None]
                 losses.append(loss.item())
                 norms.append(float(torch.nn.utils.get_total_norm(gradients)))
