@@ -105,18 +105,18 @@ class MiniBatches(WrapsSource, GraphDataModule):
     def train_dataloader(self) -> EpochLoader[Tensor]:
         rank, processes = share(self.trainer, "parts", self.parts)
         group_of_node = self.group_of_node  # raises a DataError now, not in the first epoch
-        is_trained = torch.zeros(int(group_of_node.max()) + 1, dtype=torch.bool)
-        is_trained[group_of_node[self.batch.train_mask]] = True
+        group = torch.arange(int(group_of_node.max()) + 1)
+        is_trained = torch.isin(group, group_of_node[self.batch.train_mask])
 
         def nodes_of_batches(epoch: int) -> list[Tensor]:
             draws = Draws(self.seed, f"parts {epoch}")
             shuffled = []
             # The groups with training nodes come first, so none of the batches is left without one.
-            for groups in (is_trained.nonzero().flatten(), (~is_trained).nonzero().flatten()):
+            for groups in (group[is_trained], group[~is_trained]):
                 shuffled.append(groups[draws.permutation(len(groups))])
             # As with cards, batch b gets every parts-th group from group b on.
-            batch_of_group = torch.empty(len(is_trained), dtype=torch.long)
-            batch_of_group[torch.cat(shuffled)] = torch.arange(len(is_trained)) % self.parts
+            batch_of_group = torch.empty_like(group)
+            batch_of_group[torch.cat(shuffled)] = group % self.parts
             batch_of_node = batch_of_group[group_of_node]
             # In the order of the data, in which neighbours may lie close together.
             own = range(rank, self.parts, processes)

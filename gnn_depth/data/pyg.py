@@ -50,8 +50,8 @@ class PyG(CheckedGraphs):
         self.name = name
         import torch_geometric.datasets  # slow
 
-        names = torch_geometric.datasets.__all__
-        self._cls = imported("dataset", dataset, "torch_geometric.datasets", names)
+        library = torch_geometric.datasets
+        self._cls = imported("dataset", dataset, library.__name__, library.__all__)
         self._takes = inspect.signature(self._cls).parameters
         self._options = dict(options or {})
         if name is not None:

@@ -366,9 +366,9 @@ class Balancedness(StepCallback):
             norms[1] /= scale
         shape = (len(self.measure_log.measures), len(self.measure_log.layers))
         values = norms.new_full(shape, torch.nan)
+        first = int(self.measure_log.layers[0])
         if self._links:
             of_laws = distribution(laws, self._counts).flatten(0, 1).to(values.dtype)
-            first = int(self.measure_log.layers[0])
             shares = torch.stack([relative_imbalance(link) for link in self._links])
             places = torch.tensor([link.states[0] - first for link in self._links]).to(laws.device)
             values[: len(LAWS)].index_copy_(1, places, of_laws)
@@ -376,7 +376,7 @@ class Balancedness(StepCallback):
         # 0 / 0 would be NaN where a layer's attention starts at zero.
         of_parameters, of_gradients = norms
         relative = torch.where(of_gradients == 0, of_gradients, of_gradients / of_parameters)
-        values[len(LAWS) : -1, 1 - int(self.measure_log.layers[0]) :] = relative.view(2, -1)
+        values[len(LAWS) : -1, 1 - first :] = relative.view(2, -1)
         self._read_last = values, laws
 
     def _measure(self, trainer: L.Trainer) -> None:
