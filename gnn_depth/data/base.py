@@ -438,10 +438,9 @@ def copy_unread(data: Module) -> Module:
     """A copy of a data set that has not read anything yet."""
     other = copy.copy(data)
     # What was read, and all that was computed of it, is kept in cached properties.
-    for cls in type(data).__mro__:
-        for name, value in vars(cls).items():
-            if isinstance(value, cached_property):
-                vars(other).pop(name, None)
+    for name in vars(data):
+        if isinstance(getattr(type(data), name, None), cached_property):
+            delattr(other, name)
     return other
 
 

@@ -109,7 +109,7 @@ class Planetoid(NodeDataModule):
             return random_split(y, self.split_index, TRAIN_PER_CLASS, NUM_VAL, NUM_TEST)
         node = torch.arange(len(y))
         train = node < num_train
-        val = (node >= num_train) & (node < num_train + NUM_VAL)
+        val = ~train & (node < num_train + NUM_VAL)
         test = torch.isin(node, listed_test)
         if self.split == "full":
             train = ~(val | test)

@@ -118,9 +118,7 @@ class CheckedGraphs(NodeDataModule):
 
     @property
     def schema(self) -> Schema:
-        if self.adopted is not None:
-            return self.adopted
-        return replace(super().schema, **self._raw.of_schema)
+        return self.adopted or replace(super().schema, **self._raw.of_schema)
 
     def conform_to(
         self, schema: Schema, unknown: Unknown = "error", targets: bool = True

@@ -149,15 +149,16 @@ def read_graph(
         if pd.api.types.is_string_dtype(ids):  # codes, of which these need not have a zero
             ends = ends.astype(str)
         graph[end] = ids.get_indexer(ends)
-        if (graph[end] < 0).any():
-            row = (graph[end] < 0).argmax()
+        unknown_end = graph[end] < 0
+        if unknown_end.any():
+            row = unknown_end.argmax()
             raise ValueError(
                 f"row {row} (from 0) of the edges has {name} {edges[name][row]!r}, which is not "
                 f"the id ({schema['id']}) of a node; ids are such as {ids[0]!r}."
             )
-    of_edges = list(schema["edge_columns"])
-    if schema["edge_weight"] is not None:
-        of_edges.insert(0, {"name": schema["edge_weight"], "kind": "number", "fill": None})
+    of_edges, weight = list(schema["edge_columns"]), schema["edge_weight"]
+    if weight is not None:
+        of_edges.insert(0, {"name": weight, "kind": "number", "fill": None})
     graph = pd.concat([graph, pd.DataFrame(encoded(edges, of_edges, unknown))], axis=1)
     if not schema["directed"]:  # each edge once in both directions
         reverse = graph.rename(columns={"source": "target", "target": "source"})
@@ -175,10 +176,10 @@ def read_graph(
     values = graph.drop(columns=ENDS).to_numpy()
     arrays = {"x": encoded(nodes, schema["columns"], unknown)}
     arrays["edge_index"] = graph[ENDS].to_numpy(np.int64).T.copy()
-    if schema["edge_weight"] is not None:
+    if weight is not None:
         arrays["edge_weight"], values = values[:, 0], values[:, 1:]
         if (arrays["edge_weight"] < 0).any():
-            raise ValueError(f"{schema['edge_weight']!r} is below 0: weights must not be negative.")
+            raise ValueError(f"{weight!r} is below 0: weights must not be negative.")
     if schema["edge_columns"]:
         arrays["edge_attr"] = values
     return ids, arrays

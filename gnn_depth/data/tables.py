@@ -154,8 +154,9 @@ class Tables(CheckedGraphs):
         if pd.api.types.is_numeric_dtype(values):
             return Column(name, fill=fill)
         categories = sorted(values.dropna().astype(str).unique())
+        column = Column(name, "category", tuple(categories), fill=fill)
         if isinstance(values.dtype, pd.CategoricalDtype):
-            return Column(name, "category", tuple(categories), fill=fill)
+            return column
         is_number = pd.to_numeric(pd.Series(categories, dtype=object), errors="coerce").notna()
         # Only codes with leading zeros, such as 01067, are numbers throughout.
         if 2 * is_number.sum() > len(categories) > is_number.sum():
@@ -169,7 +170,7 @@ class Tables(CheckedGraphs):
                 f"column {name!r} is text with {len(categories):,} different values: leave it out "
                 f"with features (--data.features '[...]'), or name it in dates if it has dates."
             )
-        return Column(name, "category", tuple(categories), fill=fill)
+        return column
 
     def _targets_in(self, nodes: pd.DataFrame, label: tuple[str, ...]) -> dict[str, Any]:
         """The targets, and the masks if a column has the split."""

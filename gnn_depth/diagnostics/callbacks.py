@@ -226,7 +226,7 @@ class LayerCallback(StepCallback):
     def _open(
         self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
     ) -> None:
-        layers, measures = layer_numbers(list(found)), self.measure_log.measures
+        layers, measures = layer_numbers(found), self.measure_log.measures
         if len(layers) == 1 and all(measure.between for measure in measures):
             raise MisconfigurationException(
                 f"{type(self).__name__} compares each layer with the next, and only one is called "

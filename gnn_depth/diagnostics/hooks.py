@@ -6,7 +6,7 @@ versions in ``passes.py``.
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
@@ -151,7 +151,7 @@ def entrances(root: nn.Module, names: Iterable[str]) -> list[nn.Module]:
     return found
 
 
-def layer_numbers(names: Sequence[str]) -> list[int]:
+def layer_numbers(names: Collection[str]) -> list[int]:
     """The number of each layer: one plus the last index in its name; if these do not increase, 1,
     2, ..."""
     places = []

@@ -229,7 +229,7 @@ class LipschitzConstants(LayerCallback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, found: dict[str, nn.Module]
     ) -> None:
         self._driver = LayerDriver(pl_module, found, (), keeps_calls=True)
-        self.measure_log.open(layer_numbers(list(found)))
+        self.measure_log.open(layer_numbers(found))
 
     def _begin(self, trainer: L.Trainer, is_first: bool) -> None:
         # A resumed run was measured at its first step by the run before, as that one's last.

@@ -6,8 +6,6 @@ Edges are an ``edge_index`` as in PyTorch Geometric, sources and targets of shap
 undirected graph has both directions of each edge.
 """
 
-from collections.abc import Iterator
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -92,7 +90,7 @@ def total_squared_difference(
     :func:`dirichlet_energy`."""
     x = _wide(x)
     total = x.new_zeros(())
-    for source, target in _chunks(edge_index[0], edge_index[1], x.shape[1]):
+    for source, target in _chunks(edge_index, x.shape[1]):
         apart = _apart(x, source, target).flatten()
         total += apart.dot(apart)
     return _unless_broken(total, x)
@@ -220,10 +218,10 @@ def total_average_distance(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The numerator and the denominator of the :func:`mean_average_distance`."""
     directions, directed = _directions(x)
-    source, target = edge_index[:, edge_index[0] != edge_index[1]]
+    proper = edge_index[:, edge_index[0] != edge_index[1]]
     pairs = directions.new_zeros(2, len(x))
-    pairs[0].index_add_(0, target, torch.ones_like(target, dtype=torch.float64))
-    for from_, to in _chunks(source, target, directions.shape[1]):
+    pairs[0].index_add_(0, proper[1], torch.ones_like(proper[1], dtype=torch.float64))
+    for from_, to in _chunks(proper, directions.shape[1]):
         # 1 - cos = ||a - b||^2 / 2 of directions a and b; as a difference from 1 it would be noise
         # for parallel rows.
         distances = _apart(directions, from_, to).square_().sum(1) / 2
@@ -318,6 +316,5 @@ def _apart(x: Tensor, source: Tensor, target: Tensor) -> Float[Tensor, "pairs ch
     return x.index_select(0, source).sub_(x.index_select(0, target))
 
 
-def _chunks(source: Tensor, target: Tensor, channels: int) -> Iterator[tuple[Tensor, Tensor]]:
-    size = max(CHUNK // max(channels, 1), 1)
-    return zip(torch.split(source, size), torch.split(target, size), strict=True)
+def _chunks(edge_index: Tensor, channels: int) -> tuple[Tensor, ...]:
+    return torch.split(edge_index, max(CHUNK // max(channels, 1), 1), 1)

@@ -67,9 +67,7 @@ class RowMoments:
         All dimensions but the last count rows, and a vector has one column. Large float32 matrices
         on a CPU are summed in float32, to five digits, unless their rows are nearly equal.
         """
-        x = x.detach()
-        if x.layout is not torch.strided:
-            x = x.to_dense()
+        x = x.detach().to_dense()  # a dense tensor is returned as it is
         x = x.reshape(-1, 1) if x.ndim < 2 else x.flatten(0, -2)
         return _in_float32(x) or cls._in_float64(x)
 

@@ -172,8 +172,7 @@ class watch:  # noqa: N801 - a context manager
                 self._note(kind, text)
             # A step that called fewer layers, or none, takes no names away.
             layers = self._driver.layers
-            if len(layers) >= len(self.layers):
-                self.layers = layers
+            self.layers = max(layers, self.layers, key=len)
             self._columns = max(self._columns, len(layers), values.shape[1])
             if self._values.add(self._step, values):
                 self._values.rows(self._columns)
@@ -267,7 +266,6 @@ class watch:  # noqa: N801 - a context manager
     def save(self, folder: str | Path) -> None:
         """Write every measure into ``measures/`` of a folder, for ``gnn-depth plot`` and
         ``gnn_depth.reports``."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
         for values in self.measurements():
             save_values(Path(folder), values)
 
