@@ -1,7 +1,6 @@
 """Amazon and Coauthor: products bought together, and authors of joint papers."""
 
 from abc import ABC
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,7 +57,7 @@ class _Benchmark(NodeDataModule, ABC):
                 f"split 'fixed' is read from {str(self.path)!r}, which is missing; the publisher's "
                 "file has no split. Use split 'random', which needs no other file."
             )
-        path: Path = self.path if has_split else self.published
+        path = self.path if has_split else self.published
         arrays = read_npz(path, f"{URL}/{self.published.name}")
         # The two files hold the same graph in two layouts.
         if has_split:

@@ -153,14 +153,11 @@ def change_measures(epsilon: float) -> list[Measure]:
     """The measures of :func:`changes`, in the order of its rows."""
     measures = []
     for kind, form in (("weights", "relative change"), ("attention", "change")):
-        units = {
-            f"changed_{kind}": f"fraction of {kind} changed by more than {epsilon:g}",
-            f"unchanged_{kind}": f"fraction of {kind} that is unchanged",
-        }
+        changed = f"fraction of {kind} changed by more than {epsilon:g}"
+        measures.append(_file(f"changed_{kind}", changed))
+        measures.append(_file(f"unchanged_{kind}", f"fraction of {kind} that is unchanged"))
         for statistic in STATISTICS:
-            units[f"change_{kind}_{statistic}"] = f"{statistic} {form} of {kind}"
-        for name, unit in units.items():
-            measures.append(_file(name, unit))
+            measures.append(_file(f"change_{kind}_{statistic}", f"{statistic} {form} of {kind}"))
     return measures
 
 

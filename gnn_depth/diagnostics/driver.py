@@ -108,7 +108,7 @@ class LayerDriver:
             model,
             self._inputs,
             self._layers,
-            self._observe if self._of_states or self._of_gradients else None,
+            self._observe,
             keeps_calls,
             training_only,
         )
@@ -376,7 +376,7 @@ class LayerDriver:
         for (number, name), of_column in zip(self.layers.items(), calls, strict=False):
             if self._is_by_call:
                 name = f"{name} in call {number}"
-            readable = [call for call in of_column if call.module not in recorder.unreadable]
+            readable = [call for call in of_column if call.state is not None]
             needs_gradient = "gradients" in self.reads and recorder.had_loss
             if not of_column:
                 of_kind["missing"].append(name)

@@ -63,10 +63,10 @@ class StepValues:
     def measurements(self, layers: np.ndarray, first: int = 0) -> list[MeasureValues]:
         """The values of each measure in all steps from a place on, in layers of these numbers."""
         rows, steps = self.rows(len(layers), first), np.array(self.steps[first:], dtype=int)
-        found = []
-        for place, measure in enumerate(self.measures):
-            found.append(measure.values_in(steps, rows[:, place], layers))
-        return found
+        return [
+            measure.values_in(steps, rows[:, place], layers)
+            for place, measure in enumerate(self.measures)
+        ]
 
 
 class MeasureLog:

@@ -193,7 +193,7 @@ class Call:
     Attributes:
         module: The module whose input is the layer's hidden state.
         forward_pass: Number of the forward pass.
-        state: The statistics of the state; None if there is none.
+        state: The statistics of the state; None if no argument is a floating-point tensor.
         gradient: Its gradients; None if the state takes no part in autograd.
         without_autograd: True if autograd was switched off, as in re-entrant checkpoints.
         recorded: The layer's arguments, if these are kept.
@@ -222,14 +222,13 @@ class StateRecorder:
         inputs: For each layer, the module whose input is its hidden state.
         layers: The layers.
         observe: Computes the statistics of a state, and returns a function that computes those of
-            its gradient, or None to ignore it; None to ignore both.
+            its gradient, or None to ignore it.
         keeps_calls: Keep the layers' arguments.
         training_only: Calls count only while the model is in training mode.
 
     Attributes:
         passes: The backward passes of this step.
         calls: The calls of this step, in order.
-        unreadable: The modules that were called without a floating-point tensor.
         in_transform: True if a layer was called in a transform.
         half: True if a gradient was float16.
         lost: True if a part of a gradient was not kept.
@@ -240,8 +239,7 @@ class StateRecorder:
         root: nn.Module,
         inputs: Sequence[nn.Module],
         layers: Sequence[nn.Module],
-        observe: Callable[[Tensor, CallArguments], tuple[Statistics, OfGradient | None]]
-        | None = None,
+        observe: Callable[[Tensor, CallArguments], tuple[Statistics, OfGradient | None]],
         keeps_calls: bool = False,
         training_only: bool = False,
     ) -> None:
@@ -261,7 +259,7 @@ class StateRecorder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A model that is copied or pickled takes its hooks along: those of a recorder of nothing.
-        return StateRecorder, (nn.Module(), (), ())
+        return StateRecorder, (nn.Module(), (), (), None)
 
     def clear(self) -> None:
         """Forget all calls, and begin a step."""
@@ -269,7 +267,6 @@ class StateRecorder:
         self.passes.clear()
         # New objects: an autograd graph that is kept beyond its step adds to those of that step.
         self.calls: list[Call] = []
-        self.unreadable: set[nn.Module] = set()
         self.in_transform = self.half = self.lost = False
         self._leaves: dict[tuple[nn.Module, int], StateGradient] = {}
         self._open: dict[nn.Module, Call] = {}  # the call of each layer that is not over
@@ -353,9 +350,7 @@ class StateRecorder:
             call = Call(module, self._forward_passes)
             self.calls.append(call)
             self._open[self._layer_of[module]] = call
-            if x is None:
-                self.unreadable.add(module)
-            else:
+            if x is not None:
                 self._measure(call, x, arguments)
         if module in self._layers and x is not None:
             # The call of its block, which is noted already, or the one noted above.
@@ -364,9 +359,7 @@ class StateRecorder:
                 of_layer.recorded = arguments.kept()
 
     def _measure(self, call: Call, x: Any, arguments: CallArguments) -> None:
-        measure = None
-        if self._observe is not None:
-            call.state, measure = self._observe(dense(x), arguments)
+        call.state, measure = self._observe(dense(x), arguments)
         if not isinstance(x, Tensor) or not x.requires_grad:
             call.without_autograd = not torch.is_grad_enabled()
             return
