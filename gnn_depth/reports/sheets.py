@@ -34,7 +34,7 @@ class Sheet:
 
     frame: pd.DataFrame
     labels: int  # how many
-    notes: Sequence[str] = ()  # sentences below the table
+    notes: Sequence[str]  # sentences below the table
     title: str = ""
 
 
@@ -53,8 +53,8 @@ def terminal(sheets: Sequence[Sheet]) -> str:
         numbers = numbers.set_axis(labels).rename_axis(columns=head)
         if sheet.title:
             parts.append(sheet.title)
-        parts.append(numbers.to_string(line_width=width))
-        parts.append("\n".join(textwrap.fill(note, width) for note in sheet.notes))
+        notes = "\n".join(textwrap.fill(note, width) for note in sheet.notes)
+        parts += [numbers.to_string(line_width=width), notes]
     lines = "\n\n".join(parts).split("\n")
     # Somebody else's results may hold codes that a terminal would obey.
     return "\n".join(printable(line).rstrip() for line in lines) + "\n"
@@ -71,8 +71,8 @@ def markdown(sheets: Sequence[Sheet]) -> str:
             lines.append(f"| {' | '.join(field.translate(MARKDOWN) for field in line)} |")
         numbers = sheet.frame.shape[1] - sheet.labels
         lines.insert(1, "|" + "---|" * sheet.labels + "---:|" * numbers)
-        parts.append("\n".join(lines))
-        parts.append("\n".join(f"- {note.translate(MARKDOWN)}" for note in sheet.notes))
+        notes = "\n".join(f"- {note.translate(MARKDOWN)}" for note in sheet.notes)
+        parts += ["\n".join(lines), notes]
     return "\n\n".join(parts) + "\n"
 
 

@@ -23,7 +23,7 @@ class DaskPool(Pool):
     called again (a run of a sweep is found as begun).
     """
 
-    def __init__(self, address: str, preload: Sequence[str] = ()) -> None:
+    def __init__(self, address: str, preload: Sequence[str]) -> None:
         # They log lost connections, which the futures report.
         for name in ("distributed", "distributed.client", "distributed.comm"):
             logging.getLogger(name).setLevel(logging.CRITICAL)

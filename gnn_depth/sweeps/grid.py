@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
@@ -20,7 +20,6 @@ Axes: TypeAlias = dict[str, Axis]
 Rule: TypeAlias = tuple[dict[str, list[Label]], Settings | None]
 
 KEYS = ("base", "axes", "search", "rules", "seeds", "per_seed", "name")
-RULE_KEYS = ("when", "set", "skip")
 LARGEST_SEED = 2**32 - 1  # the largest that NumPy takes
 MOST_RUNS = 100_000  # all are resolved before the first one starts
 
@@ -53,10 +52,10 @@ class Grid:
     base: Sequence[str]  # config files that every run starts from
     axes: Axes  # the first one varies slowest
     seeds: Sequence[int]  # every combination is run with each
-    rules: Sequence[Rule] = ()  # applied in order
+    rules: Sequence[Rule]  # applied in order
     # Options that change with the seed, such as the number of a fixed split: a value for each.
-    per_seed: Settings = field(default_factory=dict)
-    search: Any = None  # of settings for every combination, see gnn_depth.sweeps.search
+    per_seed: Settings
+    search: Any  # of settings for every combination, see gnn_depth.sweeps.search
     folder: Path = Path()  # of its file, from which config files are named
 
     def __post_init__(self) -> None:
@@ -81,7 +80,7 @@ class Grid:
         settings = {name: values[place] for name, values in self.per_seed.items()}
         return replace(combination, settings=(*combination.settings, settings))
 
-    def subset(self, chosen: Mapping[str, list[str]], seeds: int | None = None) -> "Grid":
+    def subset(self, chosen: Mapping[str, list[str]], seeds: int | None) -> "Grid":
         """The part of the grid with these labels of some axes, as text, and the first seeds."""
         axes = dict(self.axes)
         for word, texts in chosen.items():
@@ -156,23 +155,17 @@ def read_grid(content: Mapping[str, object], name: str) -> Grid:
         raise GridError(f"name is that of a folder among all runs, not {ARCHIVE!r}, nor {own!r}.")
     rules = [_rule(rule, axes) for rule in _listed(section.get("rules") or [])]
     seeds = _seeds(section.get("seeds", 1))
-    per_seed = _per_seed(section.get("per_seed"), seeds)
+    per_seed = _settings(section.get("per_seed"), "per_seed")
+    for option, values in per_seed.items():
+        if not isinstance(values, list) or len(values) != len(seeds):
+            raise GridError(
+                f"per_seed has a value for each of the {len(seeds)} seeds, as in data.split: "
+                f"[0, 1, 2], not {option}: {values!r}."
+            )
     grid = Grid(own, files, axes, seeds, rules, per_seed, section.get("search"))
     if next(grid.combinations(), None) is None:
         raise GridError("the grid is empty: its rules skip every combination.")
     return grid
-
-
-def _per_seed(options: object, seeds: Sequence[int]) -> Settings:
-    """Options, each with a list of values, one for each seed."""
-    settings = _settings(options, "per_seed")
-    for name, values in settings.items():
-        if not isinstance(values, list) or len(values) != len(seeds):
-            raise GridError(
-                f"per_seed has a value for each of the {len(seeds)} seeds, as in data.split: "
-                f"[0, 1, 2], not {name}: {values!r}."
-            )
-    return settings
 
 
 def read_axis(name: Any, values: Any) -> Axis:
@@ -237,7 +230,7 @@ def _settings(value: object, of: str) -> Settings:
 
 
 def _rule(content: object, axes: Axes) -> Rule:
-    rule = mapping(content, "a rule", RULE_KEYS)
+    rule = mapping(content, "a rule", ("when", "set", "skip"))
     if ("set" in rule) == ("skip" in rule) or rule.get("skip", True) is not True:
         raise GridError(
             "a rule has `when` and either `set`, options with their values, or `skip: true`."

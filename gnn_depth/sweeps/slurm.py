@@ -9,8 +9,6 @@ from pathlib import Path
 from gnn_depth.sweeps.pool import PoolError
 from gnn_depth.sweeps.store import Store
 
-SCRIPT = "array.sh"
-
 
 def submit(store: Store, options: str, argv: Sequence[str]) -> str:
     """Write the script of a job array beside the runs, and submit it with options of ``sbatch``.
@@ -24,7 +22,7 @@ def submit(store: Store, options: str, argv: Sequence[str]) -> str:
     words = [word for word in argv if word != "--force"]  # the results have been archived
     command = [sys.executable, "-m", "gnn_depth", "sweep", *words, "--engine=local"]
     folder = store.folder.absolute()
-    script = folder / SCRIPT
+    script = folder / "array.sh"
     script.write_text(
         f"#!/bin/bash\ncd {shlex.quote(str(Path.cwd()))}\n{shlex.join(command)}\n",
         encoding="utf-8",

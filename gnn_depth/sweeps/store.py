@@ -6,7 +6,7 @@ import fcntl
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,11 @@ class PlannedRun:
     group: str  # the name that runs with different seeds share
     seed: int
     identity: str  # checksum of its config and data: tells the run from all others of a sweep
-    labels: dict[str, Any] = field(default_factory=dict)  # on every axis
-    config: dict[str, Any] = field(default_factory=dict)  # resolved
-    data_sha256: str | None = ""  # checksum of its data, if it is known
-    place: int = 0  # in the order of the grid
-    per_seed: tuple[str, ...] = ()  # options that change with the seed
+    labels: dict[str, Any]  # on every axis
+    config: dict[str, Any]  # resolved
+    data_sha256: str | None  # checksum of its data, if it is known
+    place: int  # in the order of the grid
+    per_seed: tuple[str, ...]  # options that change with the seed
 
     @property
     def label(self) -> str:

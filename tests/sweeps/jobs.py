@@ -1,10 +1,17 @@
-"""Functions that the tests of the pools run in worker processes."""
+"""Runs, and functions that the tests of the pools run in worker processes."""
 
 import os
 import signal
 import sys
 import time
 from pathlib import Path
+
+from gnn_depth.sweeps.store import PlannedRun
+
+
+def planned(group: str, seed: int, identity: str, labels: dict | None = None) -> PlannedRun:
+    """A run of which only this is known."""
+    return PlannedRun(group, seed, identity, labels or {}, {}, "", 0, ())
 
 
 def pid() -> int:

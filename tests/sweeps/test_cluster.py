@@ -72,7 +72,7 @@ def address(tmp_path_factory):
 
 @pytest.fixture
 def engine(address):
-    with DaskPool(address) as engine:
+    with DaskPool(address, ()) as engine:
         assert eventually(lambda: engine.workers == 2)
         yield engine
 
@@ -94,7 +94,7 @@ def test_errors_come_out_and_a_killed_process_loses_its_own_call_and_no_other(en
 
 
 def test_a_lost_scheduler_is_reported_instead_of_waited_for(tmp_path):
-    with cluster(tmp_path, 0) as (address, scheduler), DaskPool(address) as engine:
+    with cluster(tmp_path, 0) as (address, scheduler), DaskPool(address, ()) as engine:
         assert engine.workers == 1  # a call may wait for the first worker
         call = engine.submit(jobs.pid)
         scheduler.kill()
@@ -107,4 +107,4 @@ def test_an_address_where_no_scheduler_answers_is_refused_soon(monkeypatch):
     monkeypatch.setattr("gnn_depth.sweeps.cluster.PATIENCE", 1)
     for wrong in ("tcp://127.0.0.1:1", "ftp://127.0.0.1:8786"):
         with pytest.raises(PoolError, match=wrong):
-            DaskPool(wrong)
+            DaskPool(wrong, ())

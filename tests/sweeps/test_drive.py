@@ -10,8 +10,9 @@ from gnn_depth.sweeps import drive
 from gnn_depth.sweeps.drive import Sweep
 from gnn_depth.sweeps.plan import Plan
 from gnn_depth.sweeps.pool import Pool, PoolError
-from gnn_depth.sweeps.store import PlannedRun, Record, Store
+from gnn_depth.sweeps.store import Record, Store
 from gnn_depth.sweeps.worker import RETRIES, RUNNING_ELSEWHERE
+from tests.sweeps.jobs import planned
 
 DEATH = BrokenProcessPool("it died")
 
@@ -48,7 +49,7 @@ class Scripted(Pool):
 
 
 def run_of(seed):
-    return PlannedRun("all", seed, f"{seed}" * 64)
+    return planned("all", seed, f"{seed}" * 64)
 
 
 @pytest.fixture

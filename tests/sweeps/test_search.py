@@ -4,7 +4,8 @@ import pytest
 import yaml
 
 from gnn_depth.sweeps.grid import Grid, GridError
-from gnn_depth.sweeps.store import PlannedRun, Record, Store
+from gnn_depth.sweeps.store import Record, Store
+from tests.sweeps.jobs import planned
 
 optuna = pytest.importorskip("optuna")
 
@@ -21,12 +22,12 @@ BEST = "val_acc_at_best_val"
 
 
 def runs_of(combination, place):
-    return [PlannedRun("", 0, repr(combination.labels), combination.labels)]
+    return [planned("", 0, repr(combination.labels), combination.labels)]
 
 
 def plan_in(folder, runs_of, storage, **more):
     """The plan of a search, and its one study."""
-    grid = Grid("s", (), {}, (0,), search=read_search(yaml.safe_load(RANGES) | more, {}))
+    grid = Grid("s", (), {}, (0,), (), {}, read_search(yaml.safe_load(RANGES) | more, {}))
     (combination,) = grid.combinations()
     study = Study(combination, "study", BEST, "maximize")
     plan = SearchPlan(grid, [], Store(folder, "s"), [study], runs_of)
@@ -108,7 +109,7 @@ def test_a_trial_has_the_mean_of_its_seeds_and_none_without_one_of_them(tmp_path
         for seed, value in enumerate(values):
             result = {"status": "finished", "metrics": {} if value is None else {BEST: value}}
             records[f"{trial.number} {seed}"] = Record(tmp_path, result)
-        study.runs[trial.number] = [PlannedRun("", 0, identity) for identity in records]
+        study.runs[trial.number] = [planned("", 0, identity) for identity in records]
         study.tell(dict(list(records.items())[:1]))
         assert study.optuna.trials[-1].state.name == "RUNNING"
         study.tell(records)

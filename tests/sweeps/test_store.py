@@ -5,9 +5,10 @@ import signal
 
 import pytest
 
-from gnn_depth.sweeps.store import PlannedRun, ResultWarning, Store
+from gnn_depth.sweeps.store import ResultWarning, Store
+from tests.sweeps.jobs import planned
 
-PLACE = PlannedRun("depth=2", 0, "a" * 64)
+PLACE = planned("depth=2", 0, "a" * 64)
 
 
 @pytest.fixture
