@@ -64,8 +64,8 @@ def group(
 
     With a remedy, the runs of a group may differ only in their seed.
     """
-    panels = settings.full_names(frame, panel or ())
-    lines = settings.full_names(frame, line or ())
+    panels = settings.full_names(frame, panel)
+    lines = settings.full_names(frame, line)
     # What varies and has no use of its own must be told apart, not averaged.
     taken = [*used, *panels, *lines]
     rest = tuple(name for name in settings.varying_axes(frame) if name not in taken)
@@ -217,7 +217,7 @@ def depth(
     Published numbers, from a file, are open markers in the colour of the line that they compare
     with. Numbers near to one another, such as 2, 4, 8, ..., 128, get a logarithmic axis.
     """
-    metric = metric or settings.main_metric(with_result(frame))
+    metric = settings.known_metric(with_result(frame), metric)
     if x == "depth" and x not in map(settings.last_part, settings.settings(frame)):
         x = "num_layers"
     across = settings.full_name(frame, x)
@@ -397,7 +397,7 @@ def scatter(
     """
     # Without a remedy: nothing is averaged.
     results = group(with_result(frame), panel, line, remedy=None)
-    metric = metric or settings.main_metric(results)
+    metric = settings.known_metric(results, metric)
     found = {}
     for name in measure or [""]:  # which is refused, with the names that there are
         values = read_measures(results, name)

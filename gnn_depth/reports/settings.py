@@ -62,11 +62,9 @@ def full_name(frame: pd.DataFrame, name: str) -> str:
     return resolve_name(name, choices, [*known, *COLUMNS])
 
 
-def full_names(frame: pd.DataFrame, names: str | Names) -> Labels:
-    """The full names of one or several axes or hyperparameters."""
-    if isinstance(names, str):
-        names = [names]
-    return tuple(full_name(frame, name) for name in names)
+def full_names(frame: pd.DataFrame, names: Names | None) -> Labels:
+    """The full names of axes or hyperparameters; none for None."""
+    return tuple(full_name(frame, name) for name in names or ())
 
 
 def resolve_name(name: str, choices: Names, known: Names) -> str:
@@ -115,6 +113,17 @@ def is_percent(metric: str) -> bool:
 def scale(metric: str) -> float:
     """The factor by which a metric is shown: 100 for fractions, which are shown in percent."""
     return 100.0 if is_percent(metric) else 1.0
+
+
+def known_metric(frame: pd.DataFrame, metric: str | None) -> str:
+    """The metric of this name, which some run must have; without a name the main metric."""
+    known = frame.attrs["metrics"]
+    if not known:
+        raise ReportError(f"no run has a metric yet: {counted(frame['status'])}.")
+    metric = metric or main_metric(frame)
+    if metric not in known:
+        raise ReportError(unknown("metric", metric, known))
+    return metric
 
 
 def main_metric(frame: pd.DataFrame) -> str:

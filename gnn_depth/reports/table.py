@@ -12,10 +12,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from gnn_depth.registry import unknown
 from gnn_depth.reports import settings
-from gnn_depth.reports.load import ReportError
-from gnn_depth.reports.settings import ABSENT, Labels, Names, counted, label
+from gnn_depth.reports.settings import ABSENT, Labels, Names, label
 from gnn_depth.runs import RESULTS
 
 Spread: TypeAlias = Literal["std", "ci"]
@@ -105,8 +103,8 @@ class ResultTable:
 
 def tabulate(
     frame: pd.DataFrame,
-    rows: str | Names | None,
-    columns: str | Names | None = (),
+    rows: Names | None,
+    columns: Names | None = (),
     metric: str | None = None,
     spread: Spread = "std",
     remedy: str = "",
@@ -122,8 +120,8 @@ def tabulate(
     says how to keep apart runs that differ in more than their seed, for the message that refuses
     them.
     """
-    row_names = settings.full_names(frame, rows or ())
-    column_names = settings.full_names(frame, columns or ())
+    row_names = settings.full_names(frame, rows)
+    column_names = settings.full_names(frame, columns)
     axes = settings.varying_axes(frame) or frame.attrs["axes"]
     free = [name for name in axes if name not in row_names + column_names]
     if columns is None and frame.attrs["axes"]:
@@ -134,13 +132,7 @@ def tabulate(
         if len(row_names) > MOST and not frame.attrs["axes"]:
             row_names = ("folder",)
     names = row_names + column_names
-    known = frame.attrs["metrics"]
-    if not known:
-        raise ReportError(f"no run has a metric yet: {counted(frame['status'])}.")
-    if metric is None:
-        metric = settings.main_metric(frame)
-    if metric not in known:
-        raise ReportError(unknown("metric", metric, known))
+    metric = settings.known_metric(frame, metric)
     remedy = remedy or f"give each a row with {' '.join(['--rows', *row_names])}"
     groups = settings.grouped(frame, names, remedy)
     count = len(row_names)  # labels of rows come first

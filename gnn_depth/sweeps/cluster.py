@@ -64,10 +64,6 @@ def call_preloaded(
     with _STARTING:
         multiprocessing.set_forkserver_preload([FIRST, *preload])
         # Dask's workers are daemons, which multiprocessing does not let start processes.
-        config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
-        daemon = config.pop("daemon", None)
-        try:
-            result = start_in_fresh_process(function, args, {})
-        finally:
-            config["daemon"] = daemon
+        multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+        result = start_in_fresh_process(function, args, {})
     return result()

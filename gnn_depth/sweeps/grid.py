@@ -80,7 +80,7 @@ class Grid:
         settings = {name: values[place] for name, values in self.per_seed.items()}
         return replace(combination, settings=(*combination.settings, settings))
 
-    def subset(self, chosen: Mapping[str, list[str]], seeds: int | None) -> "Grid":
+    def subset(self, chosen: Mapping[str, list[str]], seeds: int | None = None) -> "Grid":
         """The part of the grid with these labels of some axes, as text, and the first seeds."""
         axes = dict(self.axes)
         for word, texts in chosen.items():

@@ -40,4 +40,4 @@ def table(run, runs):
                 run(depth / 100 + seed / 10, seed, depth=depth, norm=norm)
     run(None, 2, "failed", depth=2, norm="none")
     run("nan", 3, "diverged", depth=2, norm="none")
-    return tabulate(read_runs(runs), "depth", "norm")
+    return tabulate(read_runs(runs), ["depth"], ["norm"])

@@ -74,7 +74,7 @@ def compared(run, runs, *ratios, same_data=True):
             data = {"data_sha256": "one" if same_data else f"split {seed}"}
             data["per_seed"] = [] if same_data else ["data.split_index"]
             run(float(np.float32(value)), seed, norm=norm, depth=depth, result=data)
-    table = tabulate(read_runs(runs), "depth", "norm")
+    table = tabulate(read_runs(runs), ["depth"], ["norm"])
     found = [compare(table, "norm", "none", ratio) for ratio in ratios]
     return [one.set_index(["norm", "depth"]) for one in found]
 

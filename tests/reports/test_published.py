@@ -116,7 +116,7 @@ def test_every_source_speaks_of_the_cells_that_it_is_about(run, runs):
     for data, norm, depth in product(("Cora", "CiteSeer"), ("lipschitz", "none"), (2, 10)):
         for seed, value in enumerate((0.80, 0.82)):
             run(value, seed, data=data, norm=norm, depth=depth)
-    table = tabulate(read_runs(runs), ["data", "depth"], "norm")
+    table = tabulate(read_runs(runs), ["data", "depth"], ["norm"])
     other = ENTRY | {"source": "B", "where": {"norm": "lipschitz"}, "interval": "none"}
     other["values"] = {"10.0": 80.4}
     found = compare_published(table, parse_published([ENTRY, other]))
@@ -132,7 +132,7 @@ def test_every_source_speaks_of_the_cells_that_it_is_about(run, runs):
 def test_an_axis_that_the_table_does_not_show_is_known_from_the_runs(run, runs):
     for depth in (2, 10):
         run(0.8, data="Cora", depth=depth)
-    table = tabulate(read_runs(runs), "depth")
+    table = tabulate(read_runs(runs), ["depth"])
     entry = {"source": "A", "over": "depth", "values": {2: 80}}
 
     def count(**where):

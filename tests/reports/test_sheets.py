@@ -17,7 +17,7 @@ def test_a_cell_says_what_could_not_be_averaged_and_the_notes_count_it(run, runs
             run(0.5, seed, depth=30, data="Cora")
     run(0.5, 3, "failed", depth=30, data="Cora")
     run(None, 0, "failed", depth=40, data="Cora")
-    sheet = table_sheet(tabulate(read_runs(runs), "depth"))
+    sheet = table_sheet(tabulate(read_runs(runs), ["depth"]))
     assert sheet.frame.iloc[:, 1].tolist() == [
         "50.0 ± 0.0",
         "50.0 ± 0.0 (4 of 5, 1 diverged)",

@@ -15,7 +15,7 @@ def test_a_cell_is_the_mean_and_spread_over_its_seeds(run, runs):
     for (depth, norm), seeds in values.items():
         for seed, value in enumerate(seeds):
             run(value, seed, depth=int(depth), norm=norm)
-    table = tabulate(read_runs(runs), "depth", "norm")
+    table = tabulate(read_runs(runs), ["depth"], ["norm"])
     for (depth, norm), seeds in values.items():
         found = table.cells[depth, norm]
         mean = sum(seeds) / len(seeds)
@@ -35,9 +35,9 @@ def test_diverged_runs_count_with_what_they_reached_and_accidents_never(run, run
     run("nan", 3)
     for seed, status in enumerate(["failed", "failed", "interrupted", "running"], start=4):
         run(0.99, seed, status)
-    counts = [cell.n for cell in tabulate(read_runs(runs), "status").cells.values()]
+    counts = [cell.n for cell in tabulate(read_runs(runs), ["status"]).cells.values()]
     assert counts == [1, 1, 0, 0, 0]
-    table = tabulate(read_runs(runs), "layer")
+    table = tabulate(read_runs(runs), ["layer"])
     (one,) = table.cells.values()
     assert (one.mean, one.n, one.results, len(one.runs)) == (0.375, 2, 4, 8)
     assert table.runs["status"].tolist().count("failed") == 2
@@ -49,7 +49,7 @@ def test_numbers_stand_by_size_and_words_as_they_come(run, runs):
         for norm in ("b", "a"):
             run(depth=depth, norm=norm)
     run(depth=2)
-    table = tabulate(read_runs(runs).iloc[::-1], "depth", "norm")
+    table = tabulate(read_runs(runs).iloc[::-1], ["depth"], ["norm"])
     assert table.rows == (("2",), ("2.5",), ("10",), ("100",))
     assert table.columns == (("b",), ("a",), ("-",))
 
@@ -58,7 +58,7 @@ def test_an_option_that_only_some_runs_have_is_a_difference_that_is_named(run, r
     run(seed=0, depth=2, result={"hparams": {"model.norm": "pair", "model.norm.scale": 1.0}})
     run(seed=1, depth=2, result={"hparams": {"model.norm": "none"}})
     with pytest.raises(ReportError, match=r"model.norm \(pair, none\): .*=pair\.$"):
-        tabulate(read_runs(runs), "depth")
+        tabulate(read_runs(runs), ["depth"])
 
 
 def test_what_cannot_change_a_result_may_differ_and_old_runs_do_not_say(run, runs):
@@ -66,13 +66,13 @@ def test_what_cannot_change_a_result_may_differ_and_old_runs_do_not_say(run, run
         hparams = {"seed_everything": seed, "data.root": root, "model.layer": "gat"}
         run(seed=seed, depth=2, result={"hparams": hparams})
     run(seed=2, depth=2, result={"hparams": {}})
-    assert tabulate(read_runs(runs), "depth").cells["2",].n == 3
+    assert tabulate(read_runs(runs), ["depth"]).cells["2",].n == 3
 
 
 def test_one_seed_does_not_count_twice(run, runs):
     first, second = run(seed=1, depth=2), run(seed=1, depth=2)
     with pytest.raises(ReportError, match=f"seed 1 .*'{first}' and '{second}'"):
-        tabulate(read_runs(runs), "depth")
+        tabulate(read_runs(runs), ["depth"])
 
 
 def test_what_differs_between_single_fits_becomes_rows(run, runs):
