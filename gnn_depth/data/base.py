@@ -260,9 +260,8 @@ class NodeDataModule(GraphDataModule):
         try:
             yield
         except ValueError as error:
-            if not self.origin:
-                raise DataError(str(error)) from None
-            raise DataError(f"graph {self.origin!r} is refused: {error}") from None
+            refused = f"graph {self.origin!r} is refused: " if self.origin else ""
+            raise DataError(f"{refused}{error}") from None
 
     @cached_property
     def loaded(self) -> NodeBatch:

@@ -1,7 +1,7 @@
 """Mini-batches of one large graph: training on subgraphs, evaluation on the whole graph."""
 
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import torch
 from jaxtyping import Int
@@ -23,8 +23,6 @@ from gnn_depth.data.shards import metis
 from gnn_depth.graph import Graph
 from gnn_depth.ranges import Count, Natural
 from gnn_depth.registry import register
-
-Method: TypeAlias = Literal["random", "partition"]
 
 
 @register("data", "MiniBatches")
@@ -65,7 +63,7 @@ class MiniBatches(WrapsSource, GraphDataModule):
     def __init__(
         self,
         source: NodeDataModule,
-        method: Method = "random",
+        method: Literal["random", "partition"] = "random",
         parts: Count = 10,
         chunks: Count = 8,
         seed: Natural = 0,
@@ -122,8 +120,7 @@ class MiniBatches(WrapsSource, GraphDataModule):
             own = range(rank, self.parts, processes)
             return [(batch_of_node == number).nonzero().flatten() for number in own]
 
-        length = self.parts // processes
-        return EpochLoader(nodes_of_batches, self.make_batch, length, self.trainer)
+        return EpochLoader(nodes_of_batches, self.make_batch, self.parts // processes, self.trainer)
 
     def make_batch(self, nodes: Int[Tensor, "part"]) -> NodeBatch:
         """Make a batch of some nodes: training nodes come first, and only they have targets."""

@@ -17,7 +17,6 @@ from gnn_depth.data.checks import DataError
 
 #: What to do with a category that a model does not know.
 Unknown: TypeAlias = Literal["error", "ignore"]
-Kind: TypeAlias = Literal["number", "category", "date"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Column:
     """
 
     name: str
-    kind: Kind = "number"
+    kind: Literal["number", "category", "date"] = "number"
     values: tuple[str, ...] = ()
     span: tuple[float, ...] = ()
     fill: float | None = None

@@ -93,8 +93,7 @@ class SyntheticCitation(NodeDataModule):
         # A graph with more than half of the pairs would be drawn with ever more repeated edges.
         inside, outside = count_pairs(num_nodes, num_classes)
         Range(0, inside // 2).check("num_edges within classes, by homophily,", within)
-        across = num_edges - within
-        Range(0, outside // 2).check("num_edges across classes, by homophily,", across)
+        Range(0, outside // 2).check("num_edges across classes, by homophily,", num_edges - within)
 
     def load(self) -> NodeBatch:
         mean_degree = 2 * self.num_edges / self.num_nodes

@@ -16,14 +16,12 @@ category, and what was fitted in the training: ``fill`` and ``scaling``.
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 import yaml
-
-Columns: TypeAlias = Sequence[Mapping[str, Any]]
 
 ENDS = ["source", "target"]
 PREFIXES = {"multiclass": "class", "multilabel": "label", "regression": "value"}
@@ -62,7 +60,9 @@ def take(table: pd.DataFrame | Mapping[str, pd.Series], name: str) -> pd.Series:
     return table[name]
 
 
-def encoded(frame: pd.DataFrame, columns: Columns, unknown: str = "error") -> np.ndarray:
+def encoded(
+    frame: pd.DataFrame, columns: Sequence[Mapping[str, Any]], unknown: str = "error"
+) -> np.ndarray:
     """The features of some columns before they are scaled, shape (rows, features).
 
     Raises:

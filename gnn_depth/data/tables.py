@@ -1,7 +1,7 @@
 """A graph in two tables, of nodes and of edges, as pandas reads them."""
 
 from dataclasses import asdict
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -13,7 +13,6 @@ from gnn_depth.data.union import existing_file
 from gnn_depth.ranges import FilePath, Natural
 from gnn_depth.registry import register
 
-Missing: TypeAlias = Literal["error", "median"]
 MOST_CATEGORIES = 50  # of a column of text
 #: Fields of the schema that tables decide.
 OF_TABLES = ("columns", "id", "ends", "label", "edge_weight", "edge_columns", "directed")
@@ -63,7 +62,7 @@ class Tables(CheckedGraphs):
         dates: list[str] = [],  # noqa: B006
         edge_weight: str | None = None,
         edge_features: list[str] = [],  # noqa: B006
-        missing: Missing = "error",
+        missing: Literal["error", "median"] = "error",
         directed: bool = True,
         seed: Natural = 0,
     ) -> None:

@@ -271,8 +271,7 @@ def _edges(value: Any) -> Tensor:
 
 def _targets(value: Any) -> Any:
     """Targets with a row for each: a tensor, or an array of text."""
-    is_array = not isinstance(value, Tensor)
-    if is_array and infer_dtype(np.asarray(value), skipna=False) == "string":
+    if not isinstance(value, Tensor) and infer_dtype(np.asarray(value), skipna=False) == "string":
         y: Any = np.asarray(value, object)
     else:
         y = as_tensor("y", value)

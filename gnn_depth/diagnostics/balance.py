@@ -185,8 +185,7 @@ def changes(
             if not parameters:
                 continue
             old = _flat([before[parameter] for parameter in parameters])
-            new = _flat(parameters)
-            change = (new - old).abs()
+            change = (_flat(parameters) - old).abs()
             # Infinite for a parameter that was zero, or zero if it is still zero.
             ratios = torch.where(change == 0, change, change / old.abs())
             # Not "greater than", so that a parameter that became NaN counts as changed.

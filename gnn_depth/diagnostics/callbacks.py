@@ -242,8 +242,7 @@ class LayerCallback(StepCallback):
     def _begin(self, trainer: L.Trainer, is_first: bool) -> None:
         if is_first:
             # Known only now: the loader is made after setup.
-            shared = getattr(trainer.train_dataloader, "shared", False)
-            self._driver.processes.shared = bool(shared)
+            self._driver.processes.shared = getattr(trainer.train_dataloader, "shared", False)
             self._driver.begin_step(f"in step {self._step}")
         if self.is_due:
             self._driver.attach()

@@ -144,7 +144,8 @@ class LayerDriver:
     def calls_by_column(self) -> list[list[Call]]:
         """The calls of each column in the forward passes of the loss."""
         passes = self.recorder.counted()
-        if self._by_call and not self._is_by_call and any(map(_repeats, passes)):
+        repeats = any(len({call.module for call in calls}) < len(calls) for calls in passes)
+        if self._by_call and not self._is_by_call and repeats:
             self._is_by_call, self._columns = True, []  # a column is added for each call
         found: list[list[Call]] = [[] for _ in self._columns]
         for calls in passes:
@@ -240,9 +241,7 @@ class LayerDriver:
             of_states.append([call.state for call in of_column if call.state is not None])
         self._merge(values, "states", self._of_states, of_states)
         # The loss of all processes is the mean of theirs, unless they share their batches.
-        factor = 1.0 / self.processes.count
-        if self.processes.shared:
-            factor = 1.0
+        factor = 1.0 if self.processes.shared else 1.0 / self.processes.count
         gradients = list(map(self._totals, calls))
         self._merge(values, "gradients", self._of_gradients, gradients, factor / self._scale)
         for statistic, of_layers in self._parameters.items():
@@ -408,8 +407,3 @@ class LayerDriver:
 def _statistics(measures: Sequence[Measure], reads: str) -> list[Statistic]:
     """The statistics of states, gradients or parameters that some measures need."""
     return list(dict.fromkeys(each.statistic for each in measures if each.reads == reads))
-
-
-def _repeats(calls: list[Call]) -> bool:
-    """True if a layer is called more than once in a forward pass."""
-    return len({call.module for call in calls}) < len(calls)

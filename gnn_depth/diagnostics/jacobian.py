@@ -1,7 +1,7 @@
 """From how far a trained node reads: the influence of the nodes around it, by their distance."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -136,9 +136,8 @@ def influence(
     if not len(nodes):
         raise ValueError("there are no nodes to measure: name some, or ask for 1 or more.")
     x = x.detach().clone().requires_grad_()
-    with ExitStack() as stack, torch.enable_grad():
-        if isinstance(model, nn.Module):
-            stack.enter_context(evaluating(model))
+    mode = evaluating(model) if isinstance(model, nn.Module) else nullcontext()
+    with mode, torch.enable_grad():
         out = model(x, edge_index)
     distances = hops_to(nodes, edges, len(x))
     by_hop = np.zeros((len(nodes), int(distances[distances.isfinite()].max()) + 1))

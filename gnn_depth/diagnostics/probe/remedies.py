@@ -125,8 +125,7 @@ def proposed(findings: Sequence[Finding], options: Mapping[str, Any], build: Bui
     found = []
     for kind in KINDS:
         present = items_of(options.get(kind) or [])
-        chosen = builder.select(kind, present, is_list=True)
-        names = [choice.part.name for choice in chosen]
+        names = [choice.part.name for choice in builder.select(kind, present, is_list=True)]
         kept = [value for value, name in zip(present, names, strict=True) if name != "none"]
         # A model may have several norms side by side.
         joins = kind in builder.LISTS and bool(kept)
