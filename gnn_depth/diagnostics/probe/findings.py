@@ -117,7 +117,7 @@ class Criterion:
         text = self.text.format(
             layer=first, worst=worst, value=digits(value), limit=f"{self.limit:g}"
         )
-        distance = abs(layers.index.get_loc(worst) - layers.index.get_loc(layers.index[begin]))
+        distance = abs(layers.index.get_loc(worst) - begin % len(layers))
         if self.relative and value and distance > 1:
             verb = {1: "grows", -1: "shrinks"}[sign]
             text += f". It {verb} by a factor of {value ** (1 / distance):.2g} per layer"

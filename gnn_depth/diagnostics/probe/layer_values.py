@@ -171,10 +171,10 @@ def _add_constants(
         except CannotLinearise as error:
             failed.setdefault(str(error), []).append(number)
         values.loc[number, "bound"] = recorded.bound
-    scaled_symbols = [symbol for symbol in values if symbol.startswith("at ")]
-    if scaled_symbols:
+    scaled = values.filter(regex="^at ")
+    if not scaled.empty:
         constants = values["constant"].where(values["constant"] > 0)
-        values["growth"] = values[scaled_symbols].max(axis=1) / constants
+        values["growth"] = scaled.max(axis=1) / constants
     return [f"No constant for layers {numbers}: {reason}." for reason, numbers in failed.items()]
 
 
