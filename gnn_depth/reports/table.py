@@ -26,7 +26,7 @@ def t_half_width(deviation: float, n: int) -> float:
     r"""Half width of the 95% t interval of n >= 2 values, :math:`t_{0.975, n-1}\, s / \sqrt n`."""
     from scipy.special import stdtrit  # slow to import, and few tables have intervals
 
-    return float(stdtrit(n - 1, 0.975) * deviation / n**0.5)
+    return stdtrit(n - 1, 0.975) * deviation / n**0.5
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ class Combination:
     """A point of the grid: a label of every axis, and all settings, of which later ones win."""
 
     labels: dict[str, Label]
-    settings: tuple[Settings, ...]
+    settings: Sequence[Settings]
 
     @property
     def group(self) -> str:
@@ -72,7 +72,7 @@ class Grid:
                 if all(labels[name] in accepted for name, accepted in when.items()):
                     settings.append(changes)
             if None not in settings:
-                yield Combination(labels, tuple(settings))
+                yield Combination(labels, settings)
 
     def with_seed(self, combination: Combination, seed: int) -> Combination:
         """A combination with the options that change with the seed."""

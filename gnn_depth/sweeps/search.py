@@ -68,7 +68,7 @@ class Search:
                 label = float(f"{label:.4g}")
             labels[name] = label
             settings.append(known.get(label, {name: label}))
-        return Combination(labels, tuple(settings))
+        return Combination(labels, settings)
 
 
 def read_search(content: object, axes: Axes) -> Search:
@@ -139,7 +139,7 @@ class SearchPlan(Plan):
 
     @property
     def size(self) -> int:
-        return int(self.grid.search.trials) * len(self.studies) * len(self.grid.seeds)
+        return self.grid.search.trials * len(self.studies) * len(self.grid.seeds)
 
     def load(self, storage: Any) -> None:
         """Open the studies in a storage, and collect the trials that have begun."""

@@ -128,7 +128,7 @@ class Store:
             "sweep": self.name,
             "group": run.group,
             "axes": run.labels,
-            "per_seed": list(run.per_seed),
+            "per_seed": run.per_seed,
             "place": run.place,
             "identity": run.identity,
             "data_sha256": run.data_sha256,

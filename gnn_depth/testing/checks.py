@@ -168,7 +168,7 @@ def finite_start(drawing: Case) -> None:
     drawing.apply(stack)
     subjects.backpropagate(stack, torch.float32)
     for name, parameter in stack.named_parameters():
-        assert_finite({name: parameter, f"the gradient of {name}": parameter.grad}, str(drawing))
+        assert_finite({name: parameter, f"the gradient of {name}": parameter.grad}, f"{drawing}")
 
 
 @as_property("in_place", "Draw inside torch.no_grad(), with normal_(), copy_() and the like.")

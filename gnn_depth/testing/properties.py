@@ -377,9 +377,9 @@ def _check_law(**parts: Any) -> None:
         backpropagate(stack, torch.float64)
     # Relative to the largest term: the two sides are sums of such terms.
     terms = [each.detach() * each.grad for each in stack.parameters() if each.grad is not None]
-    largest = max(float(term.abs().max()) for term in terms)
+    largest = max(term.abs().max() for term in terms)
     for link in stack.links():
-        off = float(defect(link).abs().max())
+        off = defect(link).abs().max()
         if not off <= 1e-8 * largest:
             raise Violation(
                 f"state {link.states[0]} of three layers: the two sides differ by {off:.2g}, with "

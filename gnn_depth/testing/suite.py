@@ -114,9 +114,9 @@ def assert_close(got: Tensor, wanted: Tensor, where: str, tolerance: float = 1e-
     if not got.numel():
         return
     got, wanted = got.detach().double(), wanted.detach().double()
-    off = float((got - wanted).abs().max())
+    off = (got - wanted).abs().max()
     # Not off > ...: that would let a NaN pass.
-    if not off <= tolerance * max(1.0, float(wanted.abs().max())):
+    if not off <= tolerance * wanted.abs().max().clamp_min(1):
         raise Violation(f"{where}: off by {off:.2g}.")
 
 
@@ -133,7 +133,7 @@ def assert_finite(values: Mapping[str, Tensor | None], where: str) -> None:
     for name, value in values.items():
         if value is None:
             continue
-        wrong = int((~torch.isfinite(value)).sum())
+        wrong = (~torch.isfinite(value)).sum()
         if wrong:
             raise Violation(
                 f"{where}: {wrong} of {value.numel()} entries of {name} are not finite."
