@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
@@ -119,6 +120,11 @@ def first_of(texts: Sequence[str], most: int, separator: str = ", ") -> str:
     if len(texts) > most:
         listed += f" and {len(texts) - most} more"
     return listed
+
+
+def counted(words: Iterable[str]) -> str:
+    """``2 failed, 1 running``, in the order of first appearance."""
+    return ", ".join(f"{count} {word}" for word, count in Counter(words).items())
 
 
 def as_written(value: Any) -> str:

@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from gnn_depth.measurements import colour_scale, edges, lost_and_zero
-from gnn_depth.registry import unknown
+from gnn_depth.registry import counted, unknown
 from gnn_depth.reports import settings
 from gnn_depth.reports.load import ReportError, at_edge, read_measures
 from gnn_depth.reports.published import compare_published, read_published
-from gnn_depth.reports.settings import Names, counted, label, metric_words, scale, words
+from gnn_depth.reports.settings import Names, label, metric_words, scale, words
 from gnn_depth.reports.table import SPREADS, Spread, tabulate
 from gnn_depth.runs import RESULTS
 

@@ -6,14 +6,13 @@ hyperparameters.
 
 import math
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
 import pandas as pd
 
-from gnn_depth.registry import as_written, first_of, unknown
+from gnn_depth.registry import as_written, counted, first_of, unknown
 from gnn_depth.reports.load import ReportError
 from gnn_depth.runs import COLUMNS, RESULTS
 
@@ -205,11 +204,6 @@ def n_of(counts: Collection[int]) -> str:
     """``n=3``, or ``n=3 to 5``, the number of runs."""
     least, most = min(counts), max(counts)
     return f"n={least}" + f" to {most}" * (least < most)
-
-
-def counted(statuses: Iterable[str]) -> str:
-    """``2 failed, 1 running``, in the order of first appearance."""
-    return ", ".join(f"{count} {status}" for status, count in Counter(statuses).items())
 
 
 def known_labels(frame: pd.DataFrame, name: str) -> list[str]:

@@ -9,11 +9,10 @@ from typing import get_args
 
 import pandas as pd
 
-from gnn_depth.registry import first_of, printable
+from gnn_depth.registry import counted, first_of, printable
 from gnn_depth.reports.published import Agreement, Level, Published
 from gnn_depth.reports.settings import (
     ABSENT,
-    counted,
     is_percent,
     metric_words,
     n_of,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gnn_depth._version import __version__
+from gnn_depth.registry import counted
 from gnn_depth.sweeps.grid import Grid
 from gnn_depth.sweeps.store import PlannedRun, Record, Store
 
@@ -68,7 +69,7 @@ class Plan:
         """The number of all runs in each state: ``3 finished, 1 failed``."""
         states = sum(self.states().values(), Counter())
         states["to run"] += self.size - len(self.runs)
-        return _written(states)
+        return counted(+states)  # without those that are zero
 
     def listing(self) -> str:
         """Every group of runs, and the number of its finished runs."""
@@ -81,12 +82,8 @@ class Plan:
         groups = self.states()
         width = max(map(len, groups), default=0)
         for name, states in groups.items():
-            lines.append(f"  {name:<{width}}  {_written(states)}")
+            lines.append(f"  {name:<{width}}  {counted(states)}")
         return "\n".join([*lines, f"in all: {self.state()}"])
-
-
-def _written(states: Counter[str]) -> str:
-    return ", ".join(f"{count} {state}" for state, count in states.items() if count)
 
 
 def check_distinct(runs: Iterable[PlannedRun]) -> None:
