@@ -232,7 +232,7 @@ def depth(
     known = []
     if published is not None:
         known = read_published(published, metric)
-    counts = []
+    counts, factor = [], scale(metric)
     for axes, look, runs in picture.lines():
         name = look["label"]
         table = tabulate(runs, [across], (), metric, spread, REMEDY)  # which checks the runs
@@ -244,13 +244,13 @@ def depth(
         half = np.array([cell.half_width(spread) for cell in cells], dtype=float)  # None is NaN
         mean = np.array([cell.mean for cell in cells])
         counts += [cell.n for cell in cells]
-        axes.errorbar(at, scale(metric) * mean, scale(metric) * half, **look)
+        axes.errorbar(at, factor * mean, factor * half, **look)
         for one in compare_published(table, known):
             # The table has the whole citation.
             source, number = one.published.source.split(",")[0], one.published.number
             look["label"] = f"{name}, {source}".removeprefix(", ")
             look |= {"linestyle": "none", "markerfacecolor": "white"}
-            y, width = scale(metric) * np.array([number.mean, number.half or math.nan])
+            y, width = factor * np.array([number.mean, number.half or math.nan])
             axes.errorbar(place_of[one.labels[0]], y, width, **look)
     first, *_ = picture.panels.values()
     if not has_names and places[0] > 0 and (np.diff(places) < CROWDED * np.ptp(places)).any():

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from gnn_depth import measurements
@@ -165,8 +166,7 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     for name in (*NUMBERS, PLACE):  # a column with gaps would be one of objects
         frame[name] = pd.to_numeric(frame[name], errors="coerce")
     sweeps, _ = pd.factorize(frame["sweep"].astype(str))
-    order = pd.DataFrame({"sweep": sweeps, "place": frame[PLACE]})
-    return frame.loc[order.sort_values(["sweep", "place"]).index]
+    return frame.iloc[np.lexsort((frame[PLACE], sweeps))]
 
 
 def _warn(text: str) -> None:

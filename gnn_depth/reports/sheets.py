@@ -11,14 +11,7 @@ import pandas as pd
 
 from gnn_depth.registry import counted, first_of, printable
 from gnn_depth.reports.published import Agreement, Level, Published
-from gnn_depth.reports.settings import (
-    ABSENT,
-    is_percent,
-    metric_words,
-    n_of,
-    short_words,
-    tally,
-)
+from gnn_depth.reports.settings import ABSENT, is_percent, metric_words, n_of, short_words, tally
 from gnn_depth.reports.table import LEVEL, SPREADS, Cell, ResultTable
 
 NEAR_CHANCE = 0.02  # as in the report of a run

@@ -12,7 +12,6 @@ from typing import Any
 
 from gnn_depth.runs import ARCHIVE, FORMAT, RESULTS, Origin, read_result, remove_parts, write_result
 
-CLAIMS = ".claims"
 MAX_NAME_BYTES = 180  # of a folder; file systems take 255
 
 
@@ -105,8 +104,9 @@ class Store:
     @contextlib.contextmanager
     def claim(self, identity: str) -> Iterator[bool]:
         """Lock a run for work in this process; yields False if another process holds the lock."""
-        (self.folder / CLAIMS).mkdir(parents=True, exist_ok=True)
-        with (self.folder / CLAIMS / f"{identity}.lock").open("ab") as file:
+        claims = self.folder / ".claims"
+        claims.mkdir(parents=True, exist_ok=True)
+        with (claims / f"{identity}.lock").open("ab") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 mine = True

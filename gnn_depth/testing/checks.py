@@ -185,8 +185,8 @@ def in_place(drawing: Case) -> None:
 
 
 def _facts(stack: DeepGNN) -> list[tuple[Any, ...]]:
-    every = stack.named_parameters()
-    return [(name, id(one), one.shape, one.dtype, one.requires_grad) for name, one in every]
+    every = stack.parameters()
+    return [(id(one), one.shape, one.dtype, one.requires_grad) for one in every]
 
 
 def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **options: Any) -> None:
