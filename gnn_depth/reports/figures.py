@@ -407,7 +407,7 @@ def scatter(
         at = at_edge(at_edge(values, "step", "max"), "layer", edge)
         found[f"{axis_label(values)}, {where} layer"] = at.groupby("run")["value"].mean()
     shade = metric_words(metric)
-    found[shade] = scale(metric) * results[metric].astype(float)
+    found[shade] = scale(metric) * results[metric]
     xlabel, ylabel = list(found)[:2]
     points = results[[PANEL, LINE]].assign(**found)
     hidden = (~np.isfinite(points[[xlabel, ylabel]])).any(axis=1).sum()

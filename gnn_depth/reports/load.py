@@ -187,7 +187,8 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         name: Name of the measure: ``gradient_similarity``.
 
     Raises:
-        ReportError: No run has such a measure, a file is damaged, or units differ between runs.
+        ReportError: No run has such a measure, or units differ between runs.
+        ValueError: A file is damaged.
     """
     known = set()
     tables = {}
@@ -196,10 +197,7 @@ def read_measures(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         names = measurements.measure_names(Path(folder))
         known.update(names)
         if name in names:
-            try:
-                one = measurements.load_values(Path(folder), name)
-            except ValueError as error:
-                raise ReportError(str(error)) from error
+            one = measurements.load_values(Path(folder), name)
             tables[run] = measurements.long(one)
             kinds.add((one.unit, one.log10, one.around_zero, one.values.ndim))
     if not tables:

@@ -43,7 +43,7 @@ class Cell:
         Diverged runs count with what they reached before, unfinished ones never.
         """
         is_result = self.runs["status"].isin(RESULTS)
-        return self.runs[is_result & np.isfinite(self.runs[self.metric].astype(float))]
+        return self.runs[is_result & np.isfinite(self.runs[self.metric])]
 
     @property
     def n(self) -> int:

@@ -1,5 +1,6 @@
 """Folders of runs for the tests of tables."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -27,7 +28,7 @@ def run(runs):
 
 def cell(*values):
     """A cell of finished runs with consecutive seeds."""
-    columns = {"seed": range(len(values)), "status": "finished", METRIC: values}
+    columns = {"seed": range(len(values)), "status": "finished", METRIC: np.array(values, float)}
     return Cell(pd.DataFrame(columns), METRIC)
 
 
