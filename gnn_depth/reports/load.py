@@ -28,9 +28,6 @@ NUMBERS = (
 )
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
 PLACE = "place in its sweep"  # no axis is called so
-# Columns of what options do not tell: the content of the data, and of the plugins, which older runs
-# lack; and the options that change with the seed.
-IDENTITY = ("data_sha256", "plugin_files", "per_seed", PLACE)
 SHOWN = 5  # files named in a warning
 
 
@@ -150,6 +147,7 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
         row |= {
             "folder": folder,
             "version": result["packages"].get("gnn-depth"),
+            # What options do not tell; older runs lack it.
             "plugin_files": ", ".join(map(str, result.get("plugins") or [])) or None,
             "per_seed": tuple(name.replace(".init_args.", ".") for name in changing),
             PLACE: result.get("place"),
@@ -160,7 +158,7 @@ def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     for part in PARTS:  # names in the order of their first appearance
         names = chain.from_iterable(result[part] for result in found.values())
         parts[part] = list(dict.fromkeys(names))
-    columns = dict.fromkeys([*COLUMNS, *IDENTITY, *chain.from_iterable(parts.values())])
+    columns = dict.fromkeys(chain(row, *parts.values()))  # all rows begin alike
     frame = pd.DataFrame(rows, columns=list(columns))
     frame.attrs |= parts
     for name in (*NUMBERS, PLACE):  # a column with gaps would be one of objects

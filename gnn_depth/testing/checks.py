@@ -123,7 +123,7 @@ class Case:
 
 def _cases(builders: Mapping[str, Callable[[], Any]]) -> SubjectsOf:
     """The subjects of a part: each of these."""
-    return lambda make: [Case(label, make(), build) for label, build in builders.items()]
+    return lambda make: (Case(label, make(), build) for label, build in builders.items())
 
 
 _stack = partial(DeepGNN, 5, 3, num_layers=3, hidden_channels=4)

@@ -31,11 +31,11 @@ class Property:
     remedy: str  # advice to the author of the part
     holds: Callable[[Any], None]  # tries it on a subject, and raises a Violation
 
-    def failure(self, cls: type, subjects: Callable[[], Iterable[Any]]) -> str:
+    def failure(self, cls: type, subjects: Iterable[Any]) -> str:
         """The report of the first subject that fails, or raises an error; empty if none does."""
         where = "when it is constructed"
         try:
-            for subject in subjects():
+            for subject in subjects:
                 where = str(subject)
                 self.holds(subject)
             return ""
@@ -54,7 +54,7 @@ def as_property(name: str, remedy: str) -> Callable[[Callable[[Any], None]], Pro
     return partial(Property, name, remedy)
 
 
-#: Makes the subjects of a part, from its class with its options.
+#: Makes the subjects of a part, one after the other, from its class with its options.
 SubjectsOf: TypeAlias = Callable[[partial[Any]], Iterable[Any]]
 #: For each base class of a kind its subjects and properties.
 Suites: TypeAlias = Mapping[type, tuple[SubjectsOf, Sequence[Property]]]
@@ -89,7 +89,7 @@ def check_part(
         if item.name == "gpu" and not torch.cuda.is_available():
             continue
         with seeded(0):
-            found[item.name] = item.failure(cls, lambda: make_subjects(partial(cls, **options)))
+            found[item.name] = item.failure(cls, make_subjects(partial(cls, **options)))
         if found[item.name] and len(found) == 1:
             break
     lacking = tuple(name for name, failure in found.items() if failure)
