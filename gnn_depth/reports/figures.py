@@ -122,13 +122,13 @@ class Picture:
         if xlabel in ("step", "layer"):
             locator = MaxNLocator(6, steps=[1, 2, 5, 10], integer=True)
             grid[0].xaxis.set_major_locator(locator)
-        self.styles: dict[str, int] = {}  # of the lines by label
+        self.names = drawn[LINE].unique().tolist()  # of the lines
 
     def lines(self) -> Iterator[tuple[Axes, dict[str, Any], pd.DataFrame]]:
         """For every line its panel, its look, which is the same in every panel, and its runs or
         values."""
         for (title, name), mine in self.drawn.groupby([PANEL, LINE], sort=False):
-            style = self.styles.setdefault(name, len(self.styles))
+            style = self.names.index(name)
             look = {
                 "label": name,
                 "color": COLOURS[style % len(COLOURS)],
@@ -239,7 +239,7 @@ def depth(
         at = np.array([place_of[text] for (text,) in table.cells])
         if has_names:  # nothing connects names, and the points of several lines stand side by side
             look["linestyle"] = "none"
-            at = at + DODGE * picture.styles[name]
+            at = at + DODGE * picture.names.index(name)
         cells = list(table.cells.values())
         half = np.array([cell.half_width(spread) for cell in cells], dtype=float)  # None is NaN
         mean = np.array([cell.mean for cell in cells])

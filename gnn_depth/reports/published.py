@@ -59,7 +59,7 @@ class Agreement:
     level: Level
 
 
-def read_published(path: str | Path, metric: str = "acc") -> list[Published]:
+def read_published(path: str | Path, metric: str) -> list[Published]:
     """Read the published numbers of a YAML file, which are values of a metric."""
     try:
         content = safe_load(Path(path).read_text(encoding="utf-8"))

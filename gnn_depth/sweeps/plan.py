@@ -34,10 +34,11 @@ class Plan:
         ``force`` archives these and those of the plan."""
         planned = {run.identity for run in self.runs}
         for identity, record in self.store.records().items():
-            is_other = record.is_result and record.version != __version__
+            version = record.result.get("packages", {}).get("gnn-depth", "unknown")
+            is_other = record.is_result and version != __version__
             if is_other and not force:
                 raise PlanError(
-                    f"{str(self.store.folder)!r} has results of gnn-depth {record.version}, and "
+                    f"{str(self.store.folder)!r} has results of gnn-depth {version}, and "
                     f"this is {__version__}.\nChoose another folder with --root, or --force to "
                     "archive them and run everything again."
                 )

@@ -59,14 +59,6 @@ class Record:
             return math.nan
         return float(self.result["metrics"].get(metric, math.nan))
 
-    @property
-    def attempt(self) -> int:
-        return self.result.get("attempt", 1)
-
-    @property
-    def version(self) -> str:
-        return self.result.get("packages", {}).get("gnn-depth", "unknown")
-
 
 class Store:
     """The runs of one sweep, in ``root/name/GROUP/seed_S-IDENTITY``.

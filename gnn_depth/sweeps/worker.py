@@ -35,14 +35,15 @@ def work(store: Store, run: PlannedRun, train: Train) -> Record:
         if known:
             if known.is_result:
                 return known
+            known_attempt = known.result.get("attempt", 1)
             has_died = known.status == "running"
-            if has_died and known.attempt > RETRIES:
-                reason = f"its process died {known.attempt} times; {OUTPUT} may say why."
+            if has_died and known_attempt > RETRIES:
+                reason = f"its process died {known_attempt} times; {OUTPUT} may say why."
                 return store.mark(known, "failed", reason)
             if has_died:
                 store.mark(known, "failed", "its process died.")
             if known.status != "interrupted":
-                attempt = known.attempt + 1
+                attempt = known_attempt + 1
             store.archive(known.folder)
         if folder.exists():  # it holds the result of another run, or one that is damaged
             store.archive(folder)
