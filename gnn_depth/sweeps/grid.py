@@ -132,8 +132,7 @@ def dotted_options(settings: Mapping[str, Any]) -> dict[str, Any]:
 def covers(name: str, option: str) -> bool:
     """True if one option is the other or contains it: ``model.norm`` covers
     ``model.norm.scale``."""
-    name = name.replace(".init_args", "")
-    return f"{option}.".startswith(f"{name}.")
+    return f"{option}.".startswith(name.replace(".init_args", "") + ".")
 
 
 def read_grid(content: Mapping[str, object], name: str) -> Grid:

@@ -52,7 +52,7 @@ class Plan:
         """Further runs, given what came of those before, by identity; a grid has none."""
         return []
 
-    def best(self) -> list[str]:
+    def best(self) -> Iterable[str]:
         """Lines about the best setting of a search."""
         return []
 

@@ -7,7 +7,7 @@ beside the runs, so that a search that was stopped goes on.
 import math
 import shlex
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -197,8 +197,7 @@ class SearchPlan(Plan):
                     return pending
         return []
 
-    def best(self) -> list[str]:
-        lines = []
+    def best(self) -> Iterator[str]:
         for study in self.studies:
             line = f"{study.combination.group}: none of {len(study.runs)} trials has a value"
             if study.optuna.get_trials(states=[TrialState.COMPLETE]):
@@ -206,8 +205,7 @@ class SearchPlan(Plan):
                 folder = self.store.folder_of(study.runs[trial.number][0])
                 command = shlex.join(["gnn-depth", "fit", "--config", f"{folder}/config.yaml"])
                 line = f"best {study.metric}: {trial.value:.4f}, {command}"
-            lines.append(line)
-        return lines
+            yield line
 
 
 def journal(store: Store) -> JournalStorage:

@@ -195,8 +195,8 @@ def check_init(init: type[Init] | str, *, except_for: Sequence[str] = (), **opti
     Properties: ``drawn``, ``finite``, ``in_place``. Arguments and errors are those of
     :func:`check_norm`.
     """
-    suites: Suites = {Init: (_cases(STACKS), [drawn, finite_start, in_place])}
-    check_part("init", init, suites, except_for, options)
+    expected = [drawn, finite_start, in_place]
+    check_part("init", init, {Init: (_cases(STACKS), expected)}, except_for, options)
 
 
 @as_property("fewer", "Return graph.keeping(mask), with one truth value for every edge.")
@@ -257,5 +257,7 @@ def check_graph_dropout(
     Properties: ``fewer``, ``seed``, ``inputs``. Arguments and errors are those of
     :func:`check_norm`.
     """
-    suites: Suites = {GraphDropout: (_cases(GRAPHS), [fewer, same_edges, graph_unchanged])}
-    check_part("graph_dropout", part, suites, except_for, options)
+    expected = [fewer, same_edges, graph_unchanged]
+    check_part(
+        "graph_dropout", part, {GraphDropout: (_cases(GRAPHS), expected)}, except_for, options
+    )
