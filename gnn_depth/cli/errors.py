@@ -55,7 +55,10 @@ def on_screen(message: str) -> str:
     for line in message.split("\n")[:LONGEST]:
         shown = registry.printable(line)
         if len(shown) > WIDEST:
-            shown = f"{shown[: WIDEST // 2]} ... {shown[-WIDEST // 2 :]}"
+            first, last = shown[: WIDEST // 2], shown[-WIDEST // 2 :]
+            first = first.rpartition(" ")[0] or first
+            last = last.partition(" ")[2] or last
+            shown = f"{first} ... {last}"
         lines.append(shown)
     return "\n".join(lines)
 
@@ -92,7 +95,8 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
         return RunError(f"diverged: {error}")
     if owner != "user":
         if names & USAGE or (deepest == "ours" and isinstance(error, ValueError)):
-            return UsageError(str(error))
+            who = "Lightning refuses this: " if deepest == "library" else ""
+            return UsageError(f"{who}{error}")
         if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
             command = f"pip install 'gnn-depth[{EXTRAS[error.name]}]'"
             return UsageError(f"this needs the package {error.name}: {command}.")

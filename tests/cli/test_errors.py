@@ -28,13 +28,14 @@ from tests.cli.conftest import BOMB, EMPTY_BOMB, SMALL
             "--trainer.max_epochs five",
             ["trainer.max_epochs must be a whole number or null, not 'five'."],
         ),
+        ("--trainer.callbacks None_such", [", GradientSimilarity, ... "]),
         ("--trainer.callbacks ModelChekpoint", ["Did you mean 'ModelCheckpoint'?"]),
         (
             "--trainer.callbacks EarlyStopping --trainer.callbacks.monitor val/loss "
             "--trainer.callbacks+ EarlyStopping --trainer.callbacks.monitor val/loss",
             ["Found more than one stateful callback of type `EarlyStopping`"],
         ),
-        ("--trainer.accelerator gpu", ["No supported gpu backend"]),
+        ("--trainer.accelerator gpu", ["Lightning refuses this: No supported gpu backend"]),
         (
             "--model.norm lipschitz",
             ["norm 'lipschitz' acts on attention scores, and layer 'gcn' has none.", "gat"],
