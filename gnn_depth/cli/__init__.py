@@ -31,7 +31,7 @@ REPORTS = {
     "reproduce ITEM.",
     "range": "Show how many hops away a trained model's nodes read: gnn-depth range RUN.",
     "demo": "Train four networks on a small generated graph: what fails with depth, why, and what "
-    "helps; one minute.",
+    "helps; half a minute.",
 }
 COMMANDS = {
     **RUNS,
@@ -119,6 +119,9 @@ def _dispatch(argv: list[str]) -> int:
         if last == "help" and section in ("", *SECTIONS):
             from gnn_depth.cli.listing import help_of
 
+            named = dict(arguments.flags).get(section)
+            if value is True and isinstance(named, str) and "." in named:
+                value = named  # a class of the user's
             print(help_of(command, section, value, known))
             return 0
     # Names and values first: what follows imports PyTorch, which takes seconds.

@@ -101,9 +101,12 @@ def for_model(known: PartIndex, command: str, arguments: Arguments) -> PartIndex
     others = {key: each for key, each in known.options.items() if not key.startswith("model.")}
     # Both are none by default: the class may have a configure_optimizers.
     schedule = known.options["model.scheduler"]
+    optimizer = "Optimizer of all parameters, in place of configure_optimizers."
     own = {
-        "model": Option("model", kind="module"),
-        "optimizer": replace(schedule, name="optimizer", kind="optimizer"),
+        "model": Option(
+            "model", kind="module", about="Your class, whose options --model.help shows."
+        ),
+        "optimizer": replace(schedule, name="optimizer", kind="optimizer", about=optimizer),
         "lr_scheduler": replace(schedule, name="lr_scheduler"),
     }
     return replace(known, options={**own, **others})

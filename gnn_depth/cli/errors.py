@@ -52,7 +52,7 @@ def on_screen(message: str) -> str:
     """A message that fits one screen, with control characters shown instead of sent to the
     terminal."""
     lines = []
-    for line in message.split("\n")[:LONGEST]:
+    for line in message.expandtabs(4).split("\n")[:LONGEST]:
         shown = registry.printable(line)
         if len(shown) > WIDEST:
             first, last = shown[: WIDEST // 2], shown[-WIDEST // 2 :]

@@ -1,6 +1,7 @@
 """``gnn-depth list``, and every help of a run: ``fit --help``, ``fit --model.norm.help pair``."""
 
 import re
+import sys
 import textwrap
 from collections.abc import Iterable
 from dataclasses import replace
@@ -74,6 +75,8 @@ def help_of(command: str, section: str, word: Any, known: PartIndex) -> str:
     kind = SECTIONS[section]
     if word is True:
         return listing([kind], known)
+    if "" not in sys.path:
+        sys.path.append("")  # it may be a class in a file of this folder
     part = known.find(kind, word)
     about = part.doc.partition("\nArgs:")[0].strip()
     lines = [f"{kind} {part.name} ({part.path})", "", about, ""]

@@ -101,7 +101,8 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
     Returns:
         A line for each comparison: the values of the axes, ``n``, ``difference``, ``half_width`` of
         its 95% interval, ``p``, and ``p_holm``, corrected for all comparisons. The attribute
-        ``has_one_split`` is true if all seeds have the same data and split.
+        ``has_one_split`` is true if all seeds have the same data and split, and ``untested`` says
+        of each line without p why.
 
     Raises:
         ReportError: The table has no such axis, or no such value.
@@ -112,7 +113,7 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
     values = {labels[place] for labels in table.cells}
     if base not in values:
         raise ReportError(unknown(f"value of {axis!r}", base, values))
-    lines = []
+    lines, untested = [], {}
     has_one_split = True
     for labels, cell in table.cells.items():
         if labels[place] == base:
@@ -122,6 +123,7 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
         pairs = ours.merge(theirs, on="seed", suffixes=("", " of base"))
         values = pairs[[cell.metric, f"{cell.metric} of base"]].to_numpy()
         differences = values[:, 0] - values[:, 1]
+        why = "the data may change with the seed, so --ratio is needed"
         of_pairs, data = ratio, pairs["data_sha256 of base"]
         if data.notna().all() and data.nunique() == 1:
             of_pairs = 0.0  # one split for all
@@ -129,10 +131,14 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
             has_one_split = False
         # Metrics are float32: differences that are equal but for its rounding cannot be tested.
         if len(pairs) and np.ptp(differences) <= ROUNDING * np.abs(values).max():
-            of_pairs = math.nan
+            of_pairs, why = math.nan, "the same difference in every seed"
         test = corrected_t_test(differences, of_pairs)
+        if test.count < 2:
+            why = "fewer than two shared seeds"
+        if math.isnan(test.p):
+            untested[" ".join(labels)] = why
         lines.append([*labels, test.count, test.difference, test.half_width, test.p])
     names = [*table.names, "n", "difference", "half_width", "p"]
     found = pd.DataFrame(lines, columns=names)
-    found.attrs["has_one_split"] = has_one_split
+    found.attrs |= {"has_one_split": has_one_split, "untested": untested}
     return found.assign(p_holm=holm(found["p"].tolist()))

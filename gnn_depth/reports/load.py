@@ -1,5 +1,6 @@
 """Read run folders as tables: results, curves over the epochs, and measures of layers."""
 
+import json
 import math
 import os
 import warnings
@@ -27,7 +28,7 @@ NUMBERS = (
     "num_parameters",
 )
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns
-PLACE = "place in its sweep"  # no axis is called so
+PLACE, EXPERIMENT = "place in its sweep", "what it is"  # no axis is called so
 SHOWN = 5  # files named in a warning
 
 
@@ -71,18 +72,19 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
             f"no runs below {where}: there is no readable file result.json, and no folder {FOLDER}."
         )
     frame = _frame(found)
-    # Of each identity the newest with a result, or the newest. Without an identity no other run is
-    # known to repeat it.
+    # Of each identity the newest with a result, or the newest; also of a sweep that was run again
+    # after an edit of a plugin. Without an identity no other run is known to repeat it.
     runs = frame.assign(
         has_result=frame["status"].isin(RESULTS), started=frame["started"].astype(str)
     )
     runs = runs.sort_values(["has_result", "started"])
-    repeated = runs.duplicated("identity", keep="last") & runs["identity"].notna()
-    kept = frame[~repeated[frame.index]]
+    for key in ("identity", EXPERIMENT):
+        runs = runs[~runs.duplicated(key, keep="last") | runs[key].isna()]
+    kept = frame[frame.index.isin(runs.index)]
     if len(kept) < len(frame):
         _warn(
-            f"{len(frame) - len(kept)} of {len(frame)} runs repeat others: only the newest with a "
-            "result counts."
+            f"{len(frame) - len(kept)} of {len(frame)} runs repeat others, some with older code "
+            "perhaps: only the newest with a result counts."
         )
     versions = kept["version"].value_counts().sort_index()
     if len(versions) > 1:
@@ -138,17 +140,28 @@ def _read_result(folder: str) -> dict[str, Any]:
     return result
 
 
+def _experiment(result: dict[str, Any]) -> str | None:
+    """What a run of a sweep is, whatever the code of its plugins; None for others, whose options
+    may not tell models apart."""
+    if not (result.get("sweep") and result["hparams"]):
+        return None
+    told = [result.get(name) for name in ("sweep", "seed", "data_sha256", "hparams", "axes")]
+    return json.dumps(told, sort_keys=True, default=str)
+
+
 def _frame(found: dict[str, dict[str, Any]]) -> pd.DataFrame:
     """The runs of each sweep in the order of its grid; others, and older ones, as they are."""
     rows = []
     for folder, result in found.items():
         row = {name: result.get(name) for name in (*COLUMNS, "data_sha256")}
         changing = result.get("per_seed") or []
+        code = [*(result.get("plugins") or []), *(result.get("code") or [])]
         row |= {
             "folder": folder,
             "version": result["packages"].get("gnn-depth"),
             # What options do not tell; older runs lack it.
-            "plugin_files": ", ".join(map(str, result.get("plugins") or [])) or None,
+            "plugin_files": ", ".join(map(str, code)) or None,
+            EXPERIMENT: _experiment(result),
             "per_seed": tuple(name.replace(".init_args.", ".") for name in changing),
             PLACE: result.get("place"),
         }

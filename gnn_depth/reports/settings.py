@@ -129,7 +129,8 @@ def main_metric(frame: pd.DataFrame) -> str:
     """The metric that chose the best epochs, on the test set at the best epoch:
     ``test_acc_at_best_val``, unless all runs name the same other.
 
-    Where the loss was monitored, it is the metric of the task.
+    Where the loss was monitored, it is the metric of the task; where no test set was measured, the
+    validation set counts.
     """
     found = {"monitor": "val/acc", "metric": "acc"}
     for column in found:
@@ -139,7 +140,9 @@ def main_metric(frame: pd.DataFrame) -> str:
     name = found["monitor"].partition("/")[2]
     if name == "loss":  # of the test set none is measured
         name = found["metric"]
-    return f"test_{name}_at_best_val"
+    of_test, of_val = f"test_{name}_at_best_val", f"val_{name}_at_best_val"
+    metrics = frame.attrs["metrics"]
+    return of_val if of_val in metrics and of_test not in metrics else of_test
 
 
 def metric_words(metric: str) -> str:

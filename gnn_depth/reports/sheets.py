@@ -144,11 +144,14 @@ def _note(cell: Cell, most: int) -> str:
 def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet:
     """The paired tests of `gnn_depth.reports.comparison.compare` as text."""
     labels = compared.shape[1] - 5
-    lines, differing = [], []
+    lines = []
+    differing: list[str] = []
+    undecided: list[str] = []
     for line in compared.itertuples(index=False, name=None):
         count, difference, half, *tests = line[labels:]
-        if tests[-1] <= LEVEL:
-            differing.append(" ".join(line[:labels]))
+        if not math.isnan(tests[-1]):
+            found = differing if tests[-1] <= LEVEL else undecided
+            found.append(" ".join(line[:labels]))
         texts = [ABSENT if math.isnan(p) else f"{p:.2g}" for p in tests]
         pair = format_mean(difference, half, metric, sign="+")
         lines.append([*line[:labels], str(count), pair, *texts])
@@ -156,23 +159,27 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
     if compared.attrs["has_one_split"]:
         splits = "over the seeds of one split: another split may differ more"
     notes = [
-        f"Mean difference from {against} over n shared seeds, with its 95% confidence interval; "
-        f"paired t-test, {splits}; Holm's correction is for all lines.",
-        f"Different at the 5% level after this correction: {', '.join(differing) or 'no line'}. "
-        "All others are undecided: they may be equal or not.",
+        f"Mean difference from {against} over n shared seeds, with its own 95% confidence "
+        f"interval; paired t-test, {splits}; Holm's correction is for all lines, and not in the intervals.",
     ]
-    if compared["n"].min() < FEW:
+    if differing or undecided:
+        notes.append(f"Different at the 5% level after this correction: {_listed(differing)}.")
+    if undecided:
+        notes.append(f"Undecided, so equal or not: {_listed(undecided)}.")
+    if undecided and compared["n"].min() < FEW:
         notes.append(
             f"With fewer than {FEW} seeds even a large difference stays undecided where it varies "
             "between seeds: more seeds narrow its interval."
         )
-    if compared["p"].isna().any():
-        notes.append(
-            "No p: fewer than two shared seeds, equal differences, or seeds with their own data "
-            "and no --ratio."
-        )
+    for why in dict.fromkeys(compared.attrs["untested"].values()):
+        untested = [line for line, each in compared.attrs["untested"].items() if each == why]
+        notes.append(f"Not tested, {why}: {_listed(untested)}.")
     names = [*short_words(list(compared)[:labels]), "n", "difference", "p (t-test)", "p (Holm)"]
     return Sheet(pd.DataFrame(lines, columns=names), labels, notes, f"Against {against}")
+
+
+def _listed(lines: Sequence[str]) -> str:
+    return first_of(lines, LISTED, "; ") or "no line"
 
 
 def agreement_sheet(

@@ -88,7 +88,8 @@ class Sweep:
         self.records[identity] = record
         self.failed += not record.is_result
         self._look_again()
-        count = f"[{len(self.records)}/{self.plan.size}]"
+        done = sum(run.identity in self.records for run in self.plan.runs)
+        count = f"[{done}/{self.plan.size}]"
         seconds = record.result.get("seconds", 0.0)
         say(f"{count} {run.label}: {record.status} in {seconds:.1f} s {reason}")
 

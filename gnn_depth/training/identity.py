@@ -63,10 +63,13 @@ def identity(config: dict[str, Any], data_sha256: str | None) -> str:
     if data is not None and "given_in_python" not in data:
         kept["data"] = without_paths("data", data)
     kept["plugins"] = plugin_versions(config)
-    code = _code_of_program(config)
+    code = code_of_parts(config)
     # Left out where there is none, as for most runs.
     if code:
         kept["code"] = code
+    objects = "given_in_python" in str([kept["model"], kept["trainer"]])
+    if objects or any(" " not in one for one in code):  # the code of these is not known
+        kept["unique"] = uuid4().hex
     kept["data_sha256"] = data_sha256
     # Sorted: the order in which options were written makes no difference.
     return digest(json.dumps(kept, sort_keys=True, default=str))
@@ -98,30 +101,30 @@ def _checksum(path: Path) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _code_of_program(config: Mapping[str, Any]) -> list[str]:
-    """Name and checksum of each file of the user's program that defines a part of a config.
-
-    What has no file gets a number that never comes again.
-    """
+def code_of_parts(config: Mapping[str, Any]) -> list[str]:
+    """Name and checksum of each file of the user's program, or of an installed plugin, that defines
+    a part of a config; of what was typed into a notebook the name alone."""
     text = json.dumps([config.get("model"), config.get("trainer")], default=str)
     words = set(re.findall(r"[\w.]+", text))
     modules = {word.rpartition(".")[0] for word in words}  # of class paths
+    parts = set()
     for kind in registry.KINDS:
         for name, cls in registry.registered(kind).items():
-            if name in words:
-                modules.add(cls.__module__)
+            if name in words and not cls.__module__.startswith("gnn_depth."):
+                parts.add(cls.__module__)
     plugins = {Path(plugin).name.partition(".")[0] for plugin in config.get("plugins") or []}
     found = []
-    for name in sorted(modules & sys.modules.keys()):
+    for name in sorted((modules | parts) & sys.modules.keys()):
         file = getattr(sys.modules[name], "__file__", None)
-        if name in sys.builtin_module_names or name.partition(".")[0] in plugins:
+        top = name.partition(".")[0]
+        if name in sys.builtin_module_names or top in plugins:
             continue
         if file is None:
-            found.append(f"{name} {uuid4().hex}")
+            found.append(name)
+        elif name in parts:
+            found.append(f"{top} {_checksum(Path(registry.origin(top) or file))}")
         elif not any(Path(file).is_relative_to(folder) for folder in INSTALLED):
             found.append(f"{name} {_checksum(Path(file))}")
-    if "given_in_python" in words:
-        found.append(uuid4().hex)
     return found
 
 
@@ -132,7 +135,7 @@ def hparams(config: dict[str, Any]) -> dict[str, Any]:
     model also has one value as a whole, as in a grid: ``model.norm: lipschitz form=released``.
     """
     row: dict[str, Any] = {}
-    for section in ("data", "model", "optimizer", "lr_scheduler", "seed_everything"):
+    for section in ("data", "model", "optimizer", "lr_scheduler", "seed_everything", "init_from"):
         _flatten(config.get(section), section, row)
     known = trainer_options()
     for key, value in (config.get("trainer") or {}).items():

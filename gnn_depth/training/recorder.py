@@ -283,7 +283,9 @@ class RunRecorder(L.Callback):
 
     def _write_result(self, trainer: L.Trainer, status: str) -> None:
         module: Any = trainer.lightning_module
-        metrics = self.last_metrics
+        metrics, constant = self.last_metrics, None
+        if hasattr(module, "chance") and "metric" in self.result:
+            constant = module.chance(self.result["metric"])
         for name, value in self.best.metrics.items():
             if name.startswith(("val/", "val_", "test/", "test_")):
                 metrics[f"{name}_at_best_val".replace("/", "_")] = value
@@ -295,7 +297,7 @@ class RunRecorder(L.Callback):
             "best_epoch": self.best.epoch,
             "metrics": metrics,
             # What the best constant prediction reaches, for NodeClassifier alone.
-            "constant": getattr(module, "chance", {}.get)(self.result["metric"]),
+            "constant": constant,
             "kernels": getattr(module, "kernels", None),
         }
         findings = {}

@@ -46,7 +46,7 @@ from gnn_depth.runs import Origin
 from gnn_depth.training.checkpoints import VerifiedCheckpoints
 from gnn_depth.training.divergence import check_parts
 from gnn_depth.training.finished import Run, take_weights
-from gnn_depth.training.identity import identity, plugin_versions
+from gnn_depth.training.identity import code_of_parts, identity, plugin_versions
 from gnn_depth.training.linear_model import linear_metrics
 from gnn_depth.training.loggers import EpochProgress, quiet
 from gnn_depth.training.models import (
@@ -204,8 +204,8 @@ def run(
             of_data["data"] = resolved["data"]
         data.save_hyperparameters(of_data, logger=False)
     if origin is None:  # the run stands alone
-        facts = {"identity": identity(resolved, sha256), "data_sha256": sha256, "plugins": plugins}
-        origin = Origin(facts)
+        origin = Origin({"identity": identity(resolved, sha256), "data_sha256": sha256})
+    origin.facts.update(plugins=plugins, code=code_of_parts(resolved))
     if checkpoint is not None:
         origin.facts["resumed_from"] = str(checkpoint)
         resumes = checkpoint.resolve().parents[1]

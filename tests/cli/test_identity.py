@@ -1,6 +1,7 @@
 """What makes two runs one: numbers that can differ do, and nothing else."""
 
 import json
+from importlib import import_module
 from shlex import split
 
 import pytest
@@ -69,6 +70,24 @@ def test_a_plugin_is_its_content_wherever_it_lies_and_however_it_is_named(tmp_pa
         assert found[0] == found[2] != found[1]
     file.write_text("1")
     assert identity({"plugins": [str(moved)]}, "data") == identity({"plugins": [str(file)]}, "data")
+
+
+def test_the_code_of_an_installed_part_counts_for_the_runs_that_use_it(
+    tmp_path, monkeypatch, own_registry
+):
+    package = tmp_path / "installed_parts"
+    package.mkdir()
+    text = "import gnn_depth\n\n@gnn_depth.register('norm', 'installed')\n"
+    (package / "__init__.py").write_text(f"{text}class Installed(gnn_depth.FeatureNorm): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("gnn_depth.training.identity.INSTALLED", (tmp_path,))
+    import_module(package.name)
+    found = []
+    for extra in ("", "# 2\n"):
+        (package / "more.py").write_text(extra)
+        for norm in ("installed", "layer"):
+            found.append(identity({"model": {"norm": norm}}, "data"))
+    assert (found[0] != found[2], found[1] == found[3]) == (True, True)
 
 
 def test_an_object_that_was_given_in_python_makes_a_run_unique():

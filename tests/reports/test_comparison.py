@@ -83,7 +83,14 @@ def test_other_values_are_compared_with_one_over_the_seeds_that_both_have(run, r
     (found,) = compared(run, runs, math.nan)
     sheet = comparison_sheet(found.reset_index(), "val_acc", "norm=none")
     assert "seeds of one split" in sheet.notes[0]
-    assert "after this correction: pair 2. All others are undecided" in sheet.notes[1]
+    assert sheet.notes[1:3] == [
+        "Different at the 5% level after this correction: pair 2.",
+        "Undecided, so equal or not: pair 10.",
+    ]
+    assert sheet.notes[-2:] == [
+        "Not tested, the same difference in every seed: 2 layer.",
+        "Not tested, fewer than two shared seeds: 10 layer.",
+    ]
     pairs = [("pair", "2"), ("layer", "2"), ("pair", "10"), ("layer", "10")]
     assert [found["n"][pair] for pair in pairs] == [4, 4, 3, 1]
     tested = []
@@ -110,6 +117,12 @@ def test_there_is_no_p_where_rounding_alone_varies_or_pairs_are_missing(run, run
 def test_seeds_with_splits_of_their_own_need_the_ratio(run, runs):
     unknown, known = compared(run, runs, math.nan, 0.25, same_data=False)
     assert unknown["p"].isna().all()
+    notes = comparison_sheet(unknown.reset_index(), "val_acc", "norm=none").notes
+    assert (
+        "Not tested, the data may change with the seed, so --ratio is needed: 2 pair; 10 pair."
+        in notes
+    )
+    assert not any("Different" in note or "Undecided" in note for note in notes)
     assert not known.attrs["has_one_split"]
     line = known.loc["pair", "2"]
     differences = np.subtract(VALUES["pair", 2], VALUES["none", 2])

@@ -91,6 +91,18 @@ def test_of_runs_with_one_identity_the_newest_that_came_to_a_result_counts(run, 
     assert str(other) in set(frame["folder"])
 
 
+def test_of_a_sweep_run_again_with_an_edited_plugin_the_newest_runs_count(run, runs):
+    for seed in (0, 1):
+        run(0.1, seed=seed, result={"plugins": ["my_norm.py a"]})
+    for seed in (0, 1):
+        run(0.2, seed=seed, result={"plugins": ["my_norm.py b"]})
+    apart = run(0.3, result={"data_sha256": "other"})
+    with pytest.warns(ReportWarning, match=r"2 of 5 runs repeat others, some with older code"):
+        frame = read_runs(runs)
+    assert sorted(frame[METRIC]) == [0.2, 0.2, 0.3]
+    assert str(apart) in set(frame["folder"])
+
+
 def test_runs_whose_measure_is_another_thing_are_not_mixed(tmp_path):
     make_run(tmp_path, {"norm": "gat"}, 0, measures=[similarity("mu")])
     plain = MeasureValues("mu", np.arange(2), np.ones((2, 5)), "mu")
