@@ -160,7 +160,8 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
         splits = "over the seeds of one split: another split may differ more"
     notes = [
         f"Mean difference from {against} over n shared seeds, with its own 95% confidence "
-        f"interval; paired t-test, {splits}; Holm's correction is for all lines, and not in the intervals.",
+        f"interval; paired t-test, {splits}; Holm's correction is for all lines, and not in the "
+        "intervals.",
     ]
     if differing or undecided:
         notes.append(f"Different at the 5% level after this correction: {_listed(differing)}.")
