@@ -80,7 +80,8 @@ def heat_map(measured: MeasureValues, recent: int | None = None) -> "Figure":
         if lost.any() or zero.any():
             figure.legend(loc="outside lower left", frameon=False, ncols=2)
         axes.set_title(measured.name.replace("_", " "), loc="left", parse_math=False)
-        axes.set(xlabel="step", ylabel="layer")
+        first, last = measured.steps[[0, -1]]
+        axes.set(xlabel="step", ylabel="layer", xlim=(first - 0.5, last + 0.5))
         for axis, most in ((axes.xaxis, 5), (axes.yaxis, 8)):
             axis.set_major_locator(MaxNLocator(most, integer=True, min_n_ticks=1))
     return figure

@@ -258,3 +258,13 @@ def test_its_data_is_shared_among_processes_unless_asked_otherwise(gnn_depth, fi
     assert gnn_depth(*words).config["trainer"][option] is True
     assert gnn_depth(*words, f"--trainer.{option}", "false").config["trainer"][option] is False
     assert gnn_depth("fit", *WORDS, "--print_config").config["trainer"][option] is False  # ours
+
+
+def test_its_help_shows_its_options_and_nothing_of_another_class(gnn_depth, fit):
+    for words in (
+        ["--model", "a_users_module.Mine", "--model.help"],
+        ["--model.help", "a_users_module.Mine"],
+    ):
+        assert "--model.hidden = 8" in gnn_depth("fit", *words).out
+    text = gnn_depth("fit", "--model", "a_users_module.Mine", "--help").out
+    assert "Optimizer of all parameters, in place of configure_optimizers." in text

@@ -82,3 +82,8 @@ def test_one_layer_far_from_all_others_does_not_take_the_whole_colour_scale(far,
     values[:, 4:7] = far  # several layers are no exception
     low, high = heat_map(measured(values)).axes[0].collections[0].get_clim()
     assert min(low, high, key=lambda end: abs(end - far)) == pytest.approx(far, rel=0.1)
+
+
+def test_the_axis_of_steps_holds_measured_steps_alone():
+    few = MeasureValues("mu", np.array([0, 31]), np.ones((2, 3)), "µ(G)")
+    assert heat_map(few).axes[0].get_xlim() == (-0.5, 31.5)
