@@ -166,17 +166,17 @@ def test_every_import_is_a_declared_dependency():
 
 #: Code tokens that each room may have, without comments and docstrings: who adds, shrinks. The
 #: package as a whole may have LARGEST.
-LARGEST = 190_000
+LARGEST = 189_500
 BUDGETS = {
     "nn": 45_300,
     "data": 24_600,
     "training": 28_400,
-    "diagnostics": 31_800,
+    "diagnostics": 31_850,
     "testing": 6_500,
     "sweeps": 7_800,
     "reports": 11_700,
     "cli": 16_100,
-    "the files beside the rooms": 17_300,
+    "the files beside the rooms": 17_350,
 }
 NO_CODE = {
     tokenize.COMMENT,
