@@ -156,8 +156,8 @@ class PartIndex:
             module = path.rpartition(".")[0]
             names = [part.path for part in self.parts(kind).values()]
             if module in sys.modules:
-                found = vars(sys.modules[module]).items()
-                names += [f"{module}.{name}" for name, each in found if isinstance(each, type)]
+                defined = vars(sys.modules[module]).items()
+                names += [f"{module}.{name}" for name, each in defined if isinstance(each, type)]
             near = registry.hint(path, names)
             near = near or " A file in another folder needs --plugins FILE."
             message = f"{kind} {path!r} cannot be imported as a class.{near}"

@@ -24,7 +24,7 @@ LIBRARIES = tuple(
 #: Exceptions for what was asked for wrongly, by name: importing the classes would take seconds.
 USAGE = {"ConfigError", "DataError", "MisconfigurationException", "ReportError", "TooLargeError"}
 #: Packages that only some commands need, and the extra that installs each.
-EXTRAS = {"optuna": "optuna", "distributed": "cluster"}
+EXTRAS = {"optuna": "optuna", "distributed": "cluster", "wandb": "loggers", "mlflow": "loggers"}
 LOST = (
     "stopped: another process of this training has ended, or its connection was lost; the reason "
     "is in its message."
@@ -80,7 +80,7 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
     if isinstance(error, UsageError | RunError):
         return error
     # The deepest call of this package or of the user, and the user's class with the deepest method.
-    owner, caller, line, part = "library", "", 0, None
+    owner, caller, line, part, deepest = "library", "", 0, None, ""
     for frame, number in traceback.walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
         deepest = _owner(file, str(frame.f_globals.get("__name__")))
@@ -97,9 +97,12 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
         if names & USAGE or (deepest == "ours" and isinstance(error, ValueError)):
             who = "Lightning refuses this: " if deepest == "library" else ""
             return UsageError(f"{who}{error}")
-        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-            command = f"pip install 'gnn-depth[{EXTRAS[error.name]}]'"
-            return UsageError(f"this needs the package {error.name}: {command}.")
+        for package, extra in EXTRAS.items():
+            # Lightning names it in its sentence alone: Requirement 'wandb>=0.12.10' not met.
+            named = isinstance(error, ModuleNotFoundError) and error.name == package
+            if named or f"Requirement '{package}" in str(error):
+                command = f"pip install 'gnn-depth[{extra}]'"
+                return UsageError(f"this needs the package {package}: {command}.")
         if isinstance(error, OSError):
             # A full disk, a folder that was removed or a connection that was lost.
             place = error.filename or folder

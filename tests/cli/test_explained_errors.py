@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gnn_depth.cli import main
-from gnn_depth.cli.errors import UsageError
+from gnn_depth.cli.errors import UsageError, explanation
 from tests.cli.conftest import SHORT
 
 pytestmark = pytest.mark.usefixtures("own_registry")
@@ -86,3 +86,8 @@ def test_the_whole_traceback_can_be_asked_for(tmp_path, monkeypatch):
     with pytest.raises(UsageError) as caught:
         main(["fit", *SHORT, *OWN])
     assert isinstance(caught.value.__cause__, NameError)
+
+
+def test_a_missing_package_of_an_extra_is_named_with_the_extra():
+    missing = ModuleNotFoundError("Requirement 'wandb>=0.12.10' not met. HINT: Try ...")
+    assert "needs the package wandb: pip install 'gnn-depth[loggers]'" in str(explanation(missing))
