@@ -152,7 +152,7 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
         if not math.isnan(tests[-1]):
             found = differing if tests[-1] <= LEVEL else undecided
             found.append(" ".join(line[:labels]))
-        texts = [ABSENT if math.isnan(p) else f"{p:.2g}" for p in tests]
+        texts = [ABSENT if math.isnan(p) else f"{p:.3g}" for p in tests]
         pair = format_mean(difference, half, metric, sign="+")
         lines.append([*line[:labels], str(count), pair, *texts])
     splits = "corrected (Nadeau & Bengio 2003) where each seed has its own split"
@@ -180,7 +180,7 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
 
 
 def _listed(lines: Sequence[str]) -> str:
-    return first_of(lines, LISTED, "; ") or "no line"
+    return first_of(lines, 3 * LISTED, "; ") or "no line"
 
 
 def agreement_sheet(
