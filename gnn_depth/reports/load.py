@@ -141,8 +141,10 @@ def _read_result(folder: str) -> dict[str, Any]:
 
 
 def _experiment(result: dict[str, Any]) -> str | None:
-    """What a run of a sweep is, whatever the code of its plugins; None for others, whose options
-    may not tell models apart."""
+    """The sweep, seed, data and options of a run, without the code of its plugins.
+
+    None for a run of no sweep: equal options may belong to different models.
+    """
     if not (result.get("sweep") and result["hparams"]):
         return None
     told = [result.get(name) for name in ("sweep", "seed", "data_sha256", "hparams", "axes")]

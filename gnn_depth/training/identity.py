@@ -104,7 +104,7 @@ def _checksum(path: Path) -> str:
 def code_of_parts(config: Mapping[str, Any]) -> list[str]:
     """Name and checksum of each file of the user's program, or of an installed plugin, that defines
     a part of a config; of what was typed into a notebook the name alone."""
-    text = json.dumps([config.get("model"), config.get("trainer")], default=str)
+    text = json.dumps([config.get(name) for name in ("model", "trainer", "data")], default=str)
     words = set(re.findall(r"[\w.]+", text))
     modules = {word.rpartition(".")[0] for word in words}  # of class paths
     parts = set()

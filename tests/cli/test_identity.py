@@ -90,6 +90,18 @@ def test_the_code_of_an_installed_part_counts_for_the_runs_that_use_it(
     assert (found[0] != found[2], found[1] == found[3]) == (True, True)
 
 
+def test_the_code_of_a_users_data_module_counts(tmp_path, monkeypatch):
+    file = tmp_path / "loaders_of_mine.py"
+    file.write_text("class Mine: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import_module("loaders_of_mine")
+    config = {"data": {"class_path": "loaders_of_mine.Mine"}}
+    before = identity(config, None)
+    assert identity(config, None) == before
+    file.write_text("class Mine: seed = 1\n")
+    assert identity(config, None) != before
+
+
 def test_an_object_that_was_given_in_python_makes_a_run_unique():
     config = {"trainer": {"callbacks": [{"class_path": "a.B", "given_in_python": True}]}}
     assert identity(config, "data") != identity(config, "data")
