@@ -32,6 +32,7 @@ COLUMNS = (
     "monitor",
     "metric",
     "constant",
+    "initial_averages",
     "num_parameters",
     "started",
     "reason",

@@ -10,8 +10,9 @@ from gnn_depth.diagnostics.probe import probe
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.models import build_model
+from gnn_depth.training.recorder import initial_share
 from gnn_depth.training.run import title
-from gnn_depth.training.summary import LAGS, initial_share
+from gnn_depth.training.summary import LAGS
 
 
 def probe_command(cli: CommandLineInterface) -> str:

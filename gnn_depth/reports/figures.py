@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import ScaledTranslation
 
 from gnn_depth.measurements import colour_scale, edges, lost_and_zero
 from gnn_depth.registry import counted, unknown
@@ -45,7 +46,7 @@ RC: dict[Any, Any] = {
     "pdf.fonttype": 42,  # TrueType: journals refuse Type 3
     "text.parse_math": False,  # a dollar in a label is a dollar
 }
-DODGE = 0.1  # between the points of several lines above one name
+DODGE = 0.06  # inches between the points of several lines above one place
 CROWDED = 0.05  # share of an axis: numbers nearer than this get a logarithmic axis
 MAX_LAYERS = 6  # panels of a history, unless layers are chosen
 REMEDY = "tell them apart with --line or --panel"
@@ -118,7 +119,7 @@ class Picture:
             # The lowest of each column has numbers, also above a gap in the last row.
             axes.tick_params(labelbottom=place + columns >= len(titles))
         self.figure.supxlabel(xlabel, size="medium")
-        self.figure.supylabel(filled(ylabel, self.height), size="medium", ha="center")
+        self.figure.supylabel(filled(ylabel, self.height + 0.3), size="medium", ha="center")
         if xlabel in ("step", "layer"):
             locator = MaxNLocator(6, steps=[1, 2, 5, 10], integer=True)
             grid[0].xaxis.set_major_locator(locator)
@@ -237,14 +238,19 @@ def depth(
         name = look["label"]
         table = tabulate(runs, [across], (), metric, spread, REMEDY)  # which checks the runs
         at = np.array([place_of[text] for (text,) in table.cells])
-        if has_names:  # nothing connects names, and the points of several lines stand side by side
+        if has_names:  # nothing connects names
             look["linestyle"] = "none"
-            at = at + DODGE * picture.names.index(name)
+        # The points of several lines stand side by side.
+        shift = DODGE * (picture.names.index(name) - (len(picture.names) - 1) / 2)
+        beside = ScaledTranslation(shift, 0, picture.figure.dpi_scale_trans)
         cells = list(table.cells.values())
         half = np.array([cell.half_width(spread) for cell in cells], dtype=float)  # None is NaN
         mean = np.array([cell.mean for cell in cells])
         counts += [cell.n for cell in cells]
-        axes.errorbar(at, factor * mean, factor * half, **look)
+        drawn = axes.errorbar(at, factor * mean, factor * half, **look)
+        axes.margins(x=0.1)
+        for artist in drawn.get_children():  # now, as the limits of the axes come from transData
+            artist.set_transform(axes.transData + beside)
         for one in compare_published(table, known):
             # The table has the whole citation.
             source, number = one.published.source.split(",")[0], one.published.number

@@ -25,6 +25,7 @@ NUMBERS = (
     "steps",
     "best_epoch",
     "constant",
+    "initial_averages",
     "num_parameters",
 )
 PARTS = ("metrics", "hparams", "axes")  # of a result, whose keys become columns

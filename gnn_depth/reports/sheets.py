@@ -14,7 +14,7 @@ from gnn_depth.reports.published import Agreement, Level, Published
 from gnn_depth.reports.settings import ABSENT, is_percent, metric_words, n_of, short_words, tally
 from gnn_depth.reports.table import LEVEL, SPREADS, Cell, ResultTable
 
-NEAR_CHANCE = 0.02  # as in the report of a run
+NEAR_CHANCE, LAGS = 0.02, 0.05  # as in the report of a run
 FEW = 5  # seeds, below which few differences can be found
 LISTED = 6  # published numbers without a cell that a note names
 MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "\\|*<`"})
@@ -112,6 +112,16 @@ def table_sheet(table: ResultTable) -> Sheet:
             "At most two points above the best constant prediction: "
             f"{first_of(guessed, LISTED, '; ')}."
         )
+    lagging = [
+        " ".join(labels)
+        for labels, cell in table.cells.items()
+        if cell.counting["initial_averages"].max() > LAGS
+    ]
+    if lagging:
+        notes.append(
+            "Too few steps for batch norm, whose running averages, which evaluation uses, are "
+            f"still partly their initial values: {first_of(lagging, LISTED, '; ')}."
+        )
     return Sheet(frame, labels, notes)
 
 
@@ -145,42 +155,41 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
     """The paired tests of `gnn_depth.reports.comparison.compare` as text."""
     labels = compared.shape[1] - 5
     lines = []
-    differing: list[str] = []
-    undecided: list[str] = []
     for line in compared.itertuples(index=False, name=None):
         count, difference, half, *tests = line[labels:]
-        if not math.isnan(tests[-1]):
-            found = differing if tests[-1] <= LEVEL else undecided
-            found.append(" ".join(line[:labels]))
         texts = [ABSENT if math.isnan(p) else f"{p:.3g}" for p in tests]
         pair = format_mean(difference, half, metric, sign="+")
-        lines.append([*line[:labels], str(count), pair, *texts])
+        lines.append([*line[:labels], str(count), pair, *texts, _verdict(difference, tests[-1])])
     splits = "corrected (Nadeau & Bengio 2003) where each seed has its own split"
     if compared.attrs["has_one_split"]:
         splits = "over the seeds of one split: another split may differ more"
     notes = [
         f"Mean difference from {against} over n shared seeds, with its own 95% confidence "
-        f"interval; paired t-test, {splits}; Holm's correction is for all lines, and not in the "
-        "intervals.",
+        f"interval; paired t-test, {splits}. The last column is after Holm's correction for all "
+        "lines. The intervals are without it: one that excludes 0 may be undecided.",
     ]
-    if differing or undecided:
-        notes.append(f"Different at the 5% level after this correction: {_listed(differing)}.")
-    if undecided:
-        notes.append(f"Undecided, so equal or not: {_listed(undecided)}.")
-    if undecided and compared["n"].min() < FEW:
+    undecided = compared["p_holm"] > LEVEL
+    if undecided.any():
+        notes.append("Undecided: these runs do not tell whether there is a difference.")
+    if undecided.any() and compared["n"].min() < FEW:
         notes.append(
             f"With fewer than {FEW} seeds even a large difference stays undecided where it varies "
-            "between seeds: more seeds narrow its interval."
+            "between seeds: run 10."
         )
     for why in dict.fromkeys(compared.attrs["untested"].values()):
         untested = [line for line, each in compared.attrs["untested"].items() if each == why]
-        notes.append(f"Not tested, {why}: {_listed(untested)}.")
-    names = [*short_words(list(compared)[:labels]), "n", "difference", "p (t-test)", "p (Holm)"]
+        notes.append(f"Not tested, {why}: {first_of(untested, LISTED, '; ')}.")
+    tests = ["p (t-test)", "p (Holm)", "at 5%"]
+    names = [*short_words(list(compared)[:labels]), "n", "difference", *tests]
     return Sheet(pd.DataFrame(lines, columns=names), labels, notes, f"Against {against}")
 
 
-def _listed(lines: Sequence[str]) -> str:
-    return first_of(lines, 3 * LISTED, "; ") or "no line"
+def _verdict(difference: float, p: float) -> str:
+    if math.isnan(p):
+        return "not tested"
+    if p > LEVEL:
+        return "undecided"
+    return "higher" if difference > 0 else "lower"
 
 
 def agreement_sheet(

@@ -5,6 +5,7 @@ import logging
 import math
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from lightning.pytorch.callbacks import LambdaCallback
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
 from lightning.pytorch.utilities.exceptions import SIGTERMException
-from torch import Tensor
+from torch import Tensor, nn
 
 from gnn_depth.config_file import to_yaml
 from gnn_depth.ranges import Count, Positive, in_range
@@ -298,6 +299,7 @@ class RunRecorder(L.Callback):
             "metrics": metrics,
             # What the best constant prediction reaches, for NodeClassifier alone.
             "constant": constant,
+            "initial_averages": initial_share(module, self.best.weights or module.state_dict()),
             "kernels": getattr(module, "kernels", None),
         }
         findings = {}
@@ -346,3 +348,20 @@ class RunRecorder(L.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best, self._last = BestEpoch(**state_dict["best"]), state_dict["last"]
+
+
+def initial_share(model: nn.Module, weights: Mapping[str, Tensor]) -> float:
+    r"""The share :math:`(1 - m)^t` of the initial values in the running averages of batch norm.
+
+    m is the momentum and t the number of training steps; 0 for a model without batch norm.
+
+    Args:
+        model: Any model.
+        weights: Its state.
+    """
+    share = 0.0
+    for name, module in model.named_modules():
+        steps = weights.get(f"{name}.num_batches_tracked")
+        if isinstance(module, nn.BatchNorm1d) and steps is not None:
+            share = max(share, (1 - (module.momentum or 1.0)) ** int(steps))
+    return share

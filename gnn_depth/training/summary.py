@@ -5,7 +5,6 @@ import textwrap
 from collections.abc import Mapping
 
 import pandas as pd
-from torch import Tensor, nn
 
 from gnn_depth.training.loggers import UNDEFINED, in_digits
 from gnn_depth.training.module import NodeClassifier
@@ -52,7 +51,7 @@ def report(
     if answers:
         answer = answers[0]
         lines.append(f"{words.get(answer, answer)} {_text(answer, shown[answer])} at {where}")
-        initial = initial_share(module, best.weights or module.state_dict())
+        initial = result["initial_averages"]
         if initial > LAGS:
             lines.append(
                 f"warning: {initial:.0%} of the running averages of batch norm, which evaluation "
@@ -104,23 +103,6 @@ def rows(columns: Mapping[str, Mapping[str, float]], module: NodeClassifier) -> 
             notes.append(f"{words[name]} {remark}.")
     text = table.rename(index=words).to_string(na_rep="", header=any(columns), col_space=11)
     return textwrap.indent("\n".join([text, *notes]), "  ")
-
-
-def initial_share(model: nn.Module, weights: Mapping[str, Tensor]) -> float:
-    r"""The share :math:`(1 - m)^t` of the initial values in the running averages of batch norm.
-
-    m is the momentum and t the number of training steps; 0 for a model without batch norm.
-
-    Args:
-        model: Any model.
-        weights: Its state.
-    """
-    share = 0.0
-    for name, module in model.named_modules():
-        steps = weights.get(f"{name}.num_batches_tracked")
-        if isinstance(module, nn.BatchNorm1d) and steps is not None:
-            share = max(share, (1 - (module.momentum or 1.0)) ** int(steps))
-    return share
 
 
 def _words(task: Task) -> dict[str, str]:

@@ -71,6 +71,14 @@ def test_points_are_means_in_percent_and_bars_their_spread(grid, spread):
         assert halves[place] == pytest.approx(half, nan_ok=True)
 
 
+def test_the_points_of_two_lines_stand_side_by_side_within_the_axes(grid):
+    (axes,) = draw("depth", read_runs(grid)).panels.values()
+    axes.figure.draw_without_rendering()
+    gat, lip = (one[0].get_transform().transform(one[0].get_xydata()) for one in axes.containers)
+    assert (lip[:, 0] - gat[:, 0] >= 4).all()  # pixels
+    assert all(axes.bbox.contains(*point) for point in [*gat, *lip])
+
+
 def test_published_numbers_stand_beside_the_line_that_they_are_of(grid):
     entry = {"source": "A 2020, table 1", "where": {"norm": "lip"}, "over": "depth"}
     entry |= {"interval": "std", "values": {"10": "70 +- 3", "99": 1}}

@@ -13,8 +13,8 @@ import yaml
 from gnn_depth.runs import event_tag
 from gnn_depth.training import NodeClassifier
 from gnn_depth.training import recorder as recording
-from gnn_depth.training.recorder import RunRecorder
-from gnn_depth.training.summary import initial_share, report
+from gnn_depth.training.recorder import RunRecorder, initial_share
+from gnn_depth.training.summary import report
 from tests.training.conftest import Collect, scalars
 
 
