@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FOLDER = "measures"
 ARRAYS = ("steps", "layers", "values", "unit", "log10", "around_zero")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)  # of a measure, and so of its file
+LEAST = 0.01  # range of a colour scale, as a share of the largest value
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +109,8 @@ def colour_scale(values: np.ndarray, around_zero: bool) -> tuple[str, float, flo
     """The colour map of a measure's values, by Matplotlib's name, and its limits, the same ones in
     every picture.
 
-    They span the range of the finite values, 0 to 1 without any. Around zero they go from blue over
+    They span the range of the finite values, and at least 1% of the largest, so that noise does not
+    look like a change; 0 to 1 without any. Around zero they go from blue over
     white, which is zero, to red, as far to both sides as the value that is furthest from it.
     """
     finite = values[np.isfinite(values)]
@@ -118,9 +120,9 @@ def colour_scale(values: np.ndarray, around_zero: bool) -> tuple[str, float, flo
     if around_zero:
         furthest = max(-low, high) or 1.0
         return "RdBu_r", -furthest, furthest
-    if low == high:  # a single value stands in the middle of the scale
-        low, high = low - 0.5, high + 0.5
-    return "viridis", low, high
+    least = LEAST * max(-low, high) or 1.0
+    beyond = max(0.0, least - (high - low)) / 2
+    return "viridis", low - beyond, high + beyond
 
 
 def lost_and_zero(values: np.ndarray, log10: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -236,7 +236,7 @@ def _import_file(path: Path) -> None:
     """Import a plugin file, unless it has been imported already."""
     path = path.resolve()
     if not path.is_file():
-        raise RegistryError(f"{path} does not exist.")
+        raise RegistryError("there is no such file.")
     known = sys.modules.get(path.stem)
     if known is not None and getattr(known, "__file__", None) != str(path):
         raise RegistryError(

@@ -237,6 +237,13 @@ def git_state() -> dict[str, Any] | None:
     return {"commit": commit, "changed": bool(changes)}
 
 
+def from_here(path: Path) -> Path:
+    """The path as messages name it: from the working directory, if it is below that."""
+    if path.is_relative_to(Path.cwd()):
+        return path.relative_to(Path.cwd())
+    return path
+
+
 def digest(text: str) -> str:
     """SHA-256 of a text, in hex."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -168,15 +168,15 @@ def test_every_import_is_a_declared_dependency():
 #: package as a whole may have LARGEST.
 LARGEST = 189_500
 BUDGETS = {
-    "nn": 45_300,
-    "data": 24_600,
-    "training": 28_400,
+    "nn": 45_230,
+    "data": 24_540,
+    "training": 28_450,
     "diagnostics": 31_850,
-    "testing": 6_500,
-    "sweeps": 7_800,
-    "reports": 11_700,
-    "cli": 16_100,
-    "the files beside the rooms": 17_350,
+    "testing": 6_475,
+    "sweeps": 7_750,
+    "reports": 11_775,
+    "cli": 16_150,
+    "the files beside the rooms": 17_375,
 }
 NO_CODE = {
     tokenize.COMMENT,

@@ -56,17 +56,12 @@ SHORTER = {"--trainer.max_epochs": "epochs", "--trainer.max_steps": "steps"}
 SHORT = "fewer epochs"
 #: Options of released code for the number of epochs.
 EPOCHS_OF_THEIRS = {"nepoch", "maxEpochs", "max_epochs"}
-#: The papers of the README's table: source, the name of the paper's method or subject, and what
-#: ``tools.authors.same_function`` found of its released networks.
-SAME = "the same function as ours"
+#: The papers of the README's table: source, and the name of the paper's method or subject.
 PAPERS = {
-    "Dasoulas et al. 2021": ("LipschitzNorm (Dasoulas et al., ICML 2021)", SAME),
-    "Mustafa et al. 2023": ("Balanced GATs (Mustafa et al., NeurIPS 2023)", SAME),
-    "Alon & Yahav 2021": (
-        "Trees (Alon & Yahav, ICLR 2021)",
-        "the same functions as ours, but for the GIN",
-    ),
-    "Chen et al. 2020": ("GCNII (Chen et al., ICML 2020)", SAME),
+    "Dasoulas et al. 2021": "LipschitzNorm (Dasoulas et al., ICML 2021)",
+    "Mustafa et al. 2023": "Balanced GATs (Mustafa et al., NeurIPS 2023)",
+    "Alon & Yahav 2021": "Trees (Alon & Yahav, ICLR 2021)",
+    "Chen et al. 2020": "GCNII (Chen et al., ICML 2020)",
 }
 
 
@@ -355,20 +350,17 @@ def papers_table(found: Sequence[Results], authors: Sequence[Authors]) -> str:
     for (paper, _), count in counted(found).items():
         of_papers[paper] += count
     rows = []
-    for paper, (title, same_function) in PAPERS.items():
-        count, of_code = of_papers[paper], [same_function]
+    for paper, title in PAPERS.items():
+        count = of_papers[paper]
         verdicts = Counter(one.verdict for one in authors if one.paper == paper)
         agreeing = verdicts["as the authors' code"]
         decided = agreeing + verdicts["not as the authors' code"]
-        if decided:
-            of_code.append(f"{agreeing} of {decided} trained cells agree with ours")
         agree, open_ = count["inside"] + count["overlapping"], count["undecided"] + count[SHORT]
-        numbers = map(str, (agree, count["outside"], open_))
-        rows.append([title, *numbers, "; ".join(of_code)])
-    head = (
-        "paper|cells that agree|that do not|undecided, or stopped early|the authors' code, run here"
-    )
-    last = "| Gradient expansion (Park & Kim 2024) | the paper prints no numbers | | | no code |"
+        numbers = [agree, count["outside"], open_, f"{agreeing} of {decided}"]
+        rows.append([title, *map(str, numbers)])
+    head = "paper|cells that agree|that do not|undecided or stopped early"
+    head += "|agree with the authors' code"
+    last = "| Gradient expansion (Park & Kim 2024) | | | | |"
     return f"{table_of(head.split('|'), rows)}\n{last}"
 
 

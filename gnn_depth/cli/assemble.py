@@ -57,9 +57,10 @@ class CommandLineInterface:
         asked = arguments.value_of("ckpt_path")
         trains = command == "fit"
         is_own = "model" in known.options  # a class of the user's
-        path, base = None, {}
+        path, base, transforms = None, {}, None
         if asked and is_own:
             path = checkpoints.of_own_module(str(asked), trains)
+            base = checkpoints.options_of_run(path)
         elif asked:
 
             def of_this_name() -> tuple[Path, dict[str, Any]]:
@@ -70,9 +71,11 @@ class CommandLineInterface:
 
             self.checkpoint = checkpoints.find(str(asked), trains, of_this_name)
         if self.checkpoint:
-            trust.check_checkpoint(self.checkpoint, arguments, known)
-            # The checkpoint's model and data stand in for the defaults.
             path, base = self.checkpoint.path, self.checkpoint.config(with_seed=trains)
+            # They are built for the data to predict. The schema's other text is not imported.
+            transforms = self.checkpoint.schema and list(self.checkpoint.schema.transforms)
+        # The run's model and data stand in for the defaults.
+        trust.check_run(str(path), {**base, "transforms": transforms}, arguments, known)
         options = with_modes(merge(arguments, known, base))
         if command != "inspect":  # for last, auto and a folder, the file that was found
             options["ckpt_path"] = path and str(path)

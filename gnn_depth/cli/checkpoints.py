@@ -13,6 +13,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from gnn_depth.builder import without_paths
 from gnn_depth.cli.errors import UsageError, on_screen
+from gnn_depth.config_file import read_config
 from gnn_depth.data.schema import Schema
 from gnn_depth.part_specs import GIVEN_BY_DATA
 from gnn_depth.registry import hint
@@ -220,6 +221,15 @@ def of_own_module(word: str, trains: bool) -> Path:
             "from a checkpoint, or from the folder of its run."
         )
     return path
+
+
+def options_of_run(checkpoint: Path) -> dict[str, Any]:
+    """The model and data, as a config, of the run whose folder holds a checkpoint."""
+    folder = checkpoint.resolve().parent.parent
+    if not (folder / "result.json").is_file():  # the checkpoint lies elsewhere
+        return {}
+    config = read_config(str(folder / "config.yaml")).data
+    return {name: config[name] for name in ("model", "data") if name in config}
 
 
 def find(

@@ -38,8 +38,8 @@ SHORT = {"-c": "--config", "-h": "--help"}
 SYNONYMS = {"optimizer": "model.optimizer", "lr_scheduler": "model.scheduler"}
 #: What a config of LightningCLI lacks where its program names the class.
 NO_CLASS = (
-    "\nLightningCLI leaves out the classes of its program: add its data, as in --data Planetoid, "
-    "and --model my_module.MyModule for a class of your own."
+    "LightningCLI printed this file, and leaves out the classes of its program: add its data, as "
+    "in --data Planetoid, and --model my_module.MyModule for a class of your own.\n"
 )
 #: Flags that need no value.
 SWITCHES = ("help", "print_config", "trusted-only", "force")
@@ -200,10 +200,9 @@ def merge(
                 set_option(options, key, value, known, where)
         except PartError as error:
             place = f"{source.at(error.where)}: " if source.name else ""
-            hint = ""
-            if "weights_only" in source.data and "option" in str(error):  # LightningCLI printed it
-                hint = NO_CLASS
-            raise UsageError(f"{place}{error}{hint}") from error
+            if "weights_only" in source.data and len(named) < 2:
+                place = NO_CLASS + place
+            raise UsageError(f"{place}{error}") from error
     plugins = arguments.plugins
     if plugins:
         options["plugins"] = plugins

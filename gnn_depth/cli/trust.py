@@ -7,7 +7,7 @@ is not imported.
 import importlib.util
 import sys
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gnn_depth.builder import PartIndex
 from gnn_depth.cli.catalogue import catalogue
@@ -15,9 +15,6 @@ from gnn_depth.cli.errors import UsageError
 from gnn_depth.config_file import Source
 from gnn_depth.part_specs import GIVEN
 from gnn_depth.yaml_limits import contents
-
-if TYPE_CHECKING:
-    from gnn_depth.cli.checkpoints import Checkpoint
 
 FLAG = "--trusted-only"
 #: The class that the section ``model`` is for.
@@ -59,9 +56,9 @@ def refuse_unknown(
             )
 
 
-def check_checkpoint(checkpoint: "Checkpoint", arguments: Any, known: PartIndex) -> None:
-    """Refuse a checkpoint whose options would import something unknown, unless the user has named
-    or allowed it.
+def check_run(name: str, content: dict[str, Any], arguments: Any, known: PartIndex) -> None:
+    """Refuse a run or checkpoint whose options would import something unknown, unless the user has
+    named or allowed it.
 
     A class that the user's own configs and arguments name is the user's choice.
     """
@@ -69,11 +66,7 @@ def check_checkpoint(checkpoint: "Checkpoint", arguments: Any, known: PartIndex)
         return
     own = [source.data for source in arguments.layers]
     named = [value for _, value in contents(own)]
-    content: dict[str, Any] = {"model": checkpoint.hparams, "data": checkpoint.data}
-    if checkpoint.schema is not None:
-        # They are built for the data to predict. The schema's other text is not imported.
-        content["schema"] = {"transforms": list(checkpoint.schema.transforms)}
-    refuse_unknown([Source(str(checkpoint.path), content)], known, named)
+    refuse_unknown([Source(name, content)], known, named)
 
 
 def _is_importable(module: str) -> bool:

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -16,8 +17,8 @@ from gnn_depth.builder import build
 from gnn_depth.data.base import GraphDataModule
 from gnn_depth.data.schema import Unknown
 from gnn_depth.diagnostics.jacobian import Influence, influence
-from gnn_depth.registry import first_of
-from gnn_depth.runs import read_result, single_run
+from gnn_depth.registry import first_of, hint
+from gnn_depth.runs import from_here, read_result, single_run
 from gnn_depth.training.checkpoints import read_checkpoint
 from gnn_depth.training.export import export_model
 from gnn_depth.training.loggers import in_digits
@@ -197,11 +198,13 @@ class Run:
     def __repr__(self) -> str:
         result = self.result
         metrics = pd.Series(self.metrics, dtype=float).sort_index().head(MOST_METRICS)
+        folder = from_here(self.folder)
         return (
-            f"Run {self.folder}: {result['status']} after {result['epochs']} epochs in "
-            f"{result['seconds']:.1f} s; {result['num_parameters']:,} parameters\n"
-            f"{metrics.map(in_digits).to_string()}\n"
-            f"curves: tensorboard --logdir {self.folder}"
+            f"{textwrap.indent(metrics.map(in_digits).to_string(), '  ')}\n\n"
+            f"{result['status']} after {result['epochs']} epochs in {result['seconds']:.1f} s; "
+            f"{result['num_parameters']:,} parameters\n"
+            f"run folder: {folder}\n"
+            f"curves:     tensorboard --logdir {folder}"
         )
 
 
@@ -217,7 +220,11 @@ def load(path: str | Path) -> Run:
     Raises:
         ValueError: There is no run with a checkpoint, or there are several, which are named.
     """
-    run = single_run(Path(path).expanduser())
+    path = Path(path).expanduser()
+    if not path.exists():
+        near = hint(path.name, (other.name for other in path.parent.glob("*")))
+        raise ValueError(f"{str(path)!r} does not exist.{near}")
+    run = single_run(path)
     if not (run / "result.json").is_file() or not any((run / "checkpoints").glob("*.ckpt")):
         raise ValueError(f"{str(path)!r} is not the folder of a run with a checkpoint.")
     return Run(run)

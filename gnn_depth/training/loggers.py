@@ -167,8 +167,8 @@ def folder_loggers(folder: Path, resumes: Path | None = None) -> list[Logger]:
 
 
 class EpochProgress(ProgressBar):
-    """Print a line every tenth of the epochs, or every half minute: a full-batch epoch is a single
-    step, too short for a bar of its own."""
+    """Print a line after the first epoch, every tenth of them and every half minute: a full-batch
+    epoch is a single step, too short for a bar of its own."""
 
     _enabled = True
 
@@ -184,7 +184,7 @@ class EpochProgress(ProgressBar):
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         done, total = trainer.current_epoch + 1, trainer.max_epochs or -1
         completes_tenth = done * 10 // total > (done - 1) * 10 // total  # never without an end
-        is_due = completes_tenth or time.monotonic() - self._printed >= HALF_A_MINUTE
+        is_due = done == 1 or completes_tenth or time.monotonic() - self._printed >= HALF_A_MINUTE
         if not (self._enabled and is_due):
             return
         self._printed = time.monotonic()

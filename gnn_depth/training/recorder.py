@@ -26,6 +26,7 @@ from gnn_depth.runs import (
     Origin,
     digest,
     environment,
+    from_here,
     lock,
     new_run_folder,
     write_atomically,
@@ -116,11 +117,8 @@ class RunRecorder(L.Callback):
 
     @property
     def shown(self) -> Path:
-        """The folder as messages name it: from the working directory, if it is below that."""
-        found: Path = self.folder or self._here / self.root
-        if found.is_relative_to(Path.cwd()):
-            return found.relative_to(Path.cwd())
-        return found
+        """The folder as messages name it."""
+        return from_here(self.folder or self._here / self.root)
 
     def open(
         self,

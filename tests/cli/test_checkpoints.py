@@ -204,7 +204,7 @@ def test_a_deeper_stack_begins_with_the_weights_of_a_shallower_one(
     identities = {read_result(run)["identity"] for run in Path("runs/fine").iterdir()}
     assert len(identities) == 2
     refused = gnn_depth(*words, "--init_from", "nowhere")
-    assert (refused.code, "'nowhere' is not the folder" in refused.err) == (2, True)
+    assert (refused.code, "'nowhere' does not exist." in refused.err) == (2, True)
 
 
 def test_an_export_that_the_disk_has_no_room_for_is_an_error_and_no_abort(trained, tmp_path):

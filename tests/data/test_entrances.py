@@ -141,7 +141,6 @@ MISTAKES = {
     "a negative class": at("y", 3, -2),
     "no label at all": changed(y=np.full(20, -1)),
     "a single class": changed(y=np.zeros(20, int)),
-    "a single number to predict": changed(y=np.full(20, 0.5)),
     "an infinite target": changed(y=np.array([0.5] * 19 + [INF])),
     "a NaN feature": at("x", (3, 1), NAN),
     "an infinite feature": at("x", (3, 1), INF),
@@ -160,7 +159,6 @@ def test_a_mistake_gets_one_refusal_at_every_entrance(tmp_path, mistake):
 
 
 ONE = data_of(random_graph())
-LARGE = np.arange(20) % 3 + 1_700_000_000.0
 FIRST = {"train_mask": np.arange(20) == 0, "val_mask": np.arange(20) == 1}
 NOTES = {
     "no masks": (random_graph(), {}, "drawn at random with seed 0"),
@@ -170,7 +168,6 @@ NOTES = {
         {},
         "no training row has the class '1', '2'",
     ),
-    "targets that float32 makes equal": (changed(y=LARGE), {}, "y.* is 17.*float32 rounds it"),
     "features that lose digits": (at("x", (3, 1), 16777217.0), {}, "float32 rounds it to 16777216"),
     "columns of other sizes": (at("x", (3, 1), 1e9), {}, "differ in size by a factor above 100"),
     "no x": (changed(x=None, num_nodes=20), {}, "no x: every node gets the feature 1"),
@@ -247,10 +244,6 @@ def side_by_side(**changes) -> list[Data]:
         (RandomNodeLoader(ONE, num_parts=2), r"item 0 is a int, not a graph.*loader\.data"),
         (changed(batch=torch.full((20,), -1)), "several graphs: give a Batch"),
         (changed(x=torch.tensor([0] * 19 + [2**40])), r"one-hot.*x\.float\(\)"),
-        (
-            changed(**dict.fromkeys(MASKS, torch.full((20,), 2))),
-            "train_mask must be true or false",
-        ),
     ],
 )
 def test_what_is_no_graph_is_refused_with_the_way_out(data, words):

@@ -53,18 +53,15 @@ def no_compiler(monkeypatch, cache):
     monkeypatch.setattr(build, "which", lambda name: None)
 
 
-def broken_compiler(monkeypatch, cache):
-    script = cache.parent.parent / "broken"
-    script.write_text('#!/bin/sh\ntest "$1" = --version && exit 0\necho no space left\nexit 1\n')
+def broken_compiler(monkeypatch, cache, then="echo no space left\nexit 1"):
+    script = cache.parent.parent / "compiler"
+    script.write_text(f'#!/bin/sh\ntest "$1" = --version && exit 0\n{then}\n')
     script.chmod(0o755)
     monkeypatch.setenv("CXX", str(script))
 
 
 def hanging_compiler(monkeypatch, cache):
-    script = cache.parent.parent / "hanging"
-    script.write_text('#!/bin/sh\ntest "$1" = --version && exit 0\nsleep 100 & wait\n')
-    script.chmod(0o755)
-    monkeypatch.setenv("CXX", str(script))
+    broken_compiler(monkeypatch, cache, "sleep 100 & wait")
     monkeypatch.setattr(build, "MOST_SECONDS", 0.1)
 
 
