@@ -62,7 +62,6 @@ def test_a_dry_run_names_every_group_and_makes_nothing(done, grid):
         ({"axes": {"depth": {"a": {"model.num_layers": 2}, "b": {}}}}, [], ["skip: true"]),
         ({"base": "bse.yaml"}, [], ["bse.yaml"]),
         ({"sedes": 3}, [], ["grid.yaml", "'seeds'"]),
-        ({}, ["--worker", "2"], ["'--worker'", "'--workers'"]),
         ({"seeds": 2, "per_seed": {"trainer.devices": [1, 2]}}, [], ["trainer.devices is for"]),
         ({}, ["--trainer.fast_dev_run", "true"], ["trainer.fast_dev_run"]),
         ({"axes": {"model.num_layers": [0]}}, [], ["num_layers=0: ", "at least 1"]),
@@ -80,7 +79,6 @@ OF_SECTIONS = {"norm": {"a": {"model": {"norm": "pair"}}, "b": {"model": {"norm"
 @pytest.mark.parametrize(
     ("content", "words", "said"),
     [
-        ({"axes": DEPTH}, ["--model.num_layers", "4"], "for depth=2"),
         ({"axes": DEPTH}, ["--subset", "depth=2", "--model.dropout=0.8"], "for depth=2"),
         ({"axes": OF_SECTIONS}, ["--model.norm", "batch"], "for norm=a"),
         ({"per_seed": {"data.init_args.seed": [5]}}, ["--data.seed", "7"], "for all"),
@@ -116,10 +114,6 @@ def test_other_files_are_no_grid_and_a_grid_no_config(refused, grid):
     name = grid()
     assert "config of one training" in refused("sweep", "base.yaml")
     assert "gnn-depth sweep" in refused("fit", "--config", name)
-    Path("empty.yaml").write_text("# later\n")
-    assert "empty.yaml" in refused("sweep", "empty.yaml", "--dry-run")
-    answer = refused("sweep", name, "--root", "empty.yaml", "--workers", "1")
-    assert "empty.yaml/grid cannot be used" in answer, "a folder that cannot be written"
 
 
 def test_an_engine_needs_its_options_and_its_extra(refused, grid, monkeypatch):
@@ -143,7 +137,6 @@ LABELS = {
 @pytest.mark.parametrize(
     ("words", "labels"),
     [
-        (["m=a"], ["a"]),
         (["m=a,c=d"], ["a", "c=d"]),
         (["m=null", "m=a,b"], ["a,b", None]),
         (["m=a", "m=null"], ["a", None]),
