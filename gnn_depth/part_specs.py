@@ -179,10 +179,18 @@ def describe(kind: str, cls: type, path: str | None = None) -> PartSpec:
     missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
     if missing:
         refusal = f"{registry.described(cls)} has no {missing}."
+    for each in [*inspect.signature(cls).parameters.values()][: GIVEN[kind]]:
+        if each.default is not each.empty and registry.name_of(cls):
+            refusal = (
+                f"{registry.described(cls)}: the model gives the first arguments of a constructor, "
+                f"but {each.name} has a default."
+            )
     # Compose and AddGPSE of PyTorch Geometric call what their options give.
     calls = any(re.search("Callable|Module", option.type) for option in options.values())
     # Some classes of other libraries are described in the docstring of their constructor.
-    doc = cls.__doc__ or getattr(vars(cls).get("__init__"), "__doc__", None) or inspect.getdoc(cls)
+    doc = cls.__doc__ or getattr(vars(cls).get("__init__"), "__doc__", None)
+    if not doc and kind != "module":  # Lightning's own docstring says nothing of a user's module
+        doc = inspect.getdoc(cls)
     return PartSpec(
         kind,
         name,

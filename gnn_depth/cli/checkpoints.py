@@ -63,6 +63,7 @@ class Checkpoint:
         schema: What the model expects of data.
         seed: The seed that was asked for, or torch's own.
         epochs: The number of completed epochs.
+        epoch: That of its weights, counted from 1, which the best ones have reached earlier.
         steps: The number of steps.
         resumable: True if it has the state of the optimizer.
         ended: The options of the trainer with which a callback ended the training.
@@ -87,6 +88,7 @@ class Checkpoint:
         self.seed = callbacks.get("SeededSteps", {}).get("seed")
         progress = content.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})
         self.epochs = progress.get("current", {}).get("completed", 0)
+        self.epoch = min(content["epoch"] + 1, self.epochs)
         self.steps = content["global_step"]
         self.resumable = "optimizer_states" in content
         weights = content["state_dict"].items()
@@ -269,7 +271,7 @@ def find(
         # The newest run need not be the furthest: a clock may have been set back.
         usable = iter(sorted(usable, key=lambda checkpoint: checkpoint.steps, reverse=True))
     for chosen in usable:
-        warn(f"--ckpt_path {word} is {chosen.path}, of epoch {chosen.epochs}", "")
+        warn(f"--ckpt_path {word} is {chosen.path}, of epoch {chosen.epoch}", "")
         return chosen
     if word == AUTO:
         warn(f"--ckpt_path auto: no run with this model, data and seed in {folder}; one starts", "")

@@ -95,7 +95,10 @@ def for_model(known: PartIndex, command: str, arguments: Arguments) -> PartIndex
     if not any(_names_own_class(source.data.get("model")) for source in arguments.layers):
         return known
     if command not in ("fit", "validate", "test"):
-        raise UsageError(f"{command} takes no class as --model: use its load_from_checkpoint.")
+        raise UsageError(
+            f"{command} takes no class as --model. In Python, gnn_depth.probe takes any module; "
+            "to predict, use load_from_checkpoint of the class."
+        )
     if "" not in sys.path:
         sys.path.append("")  # the class may be in a file of this folder, as for LightningCLI
     others = {key: each for key, each in known.options.items() if not key.startswith("model.")}

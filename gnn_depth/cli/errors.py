@@ -93,6 +93,8 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
 
     if "Diverged" in names:
         return RunError(f"diverged: {error}")
+    if isinstance(error, AttributeError) and error.name == "_parameters":  # of torch's Module
+        return UsageError(f"{registry.described(type(error.obj))} needs super().__init__() first.")
     if owner != "user":
         if names & USAGE or (deepest == "ours" and isinstance(error, ValueError)):
             who = "Lightning refuses this: " if deepest == "library" else ""

@@ -164,7 +164,7 @@ def _requeue_or_explain(stop: BaseException, cli: CommandLineInterface) -> str:
     if array is not None:
         job = f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     if str(stop) != signal.SIGUSR1.name or job is None:
-        flags = "--ckpt_path last"
+        flags = f"--ckpt_path {cli.recorder.shown}"
         if str(stop) == "max_time":
             flags += " and a larger --trainer.max_time"
         return f"{saved}; the same command with {flags} resumes it."

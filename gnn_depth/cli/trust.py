@@ -51,8 +51,8 @@ def refuse_unknown(
             else:
                 continue
             raise UsageError(
-                f"{source.at(where)}: {'.'.join(map(str, where))}: {problem}, and {FLAG} refuses "
-                f"that in a config.\nIf you trust its source, use {FLAG} false."
+                f"{source.at(where)}: {'.'.join(map(str, where))}: {problem}, so it is "
+                f"refused.\nIf you trust its source, use {FLAG} false."
             )
 
 

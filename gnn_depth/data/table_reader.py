@@ -140,7 +140,7 @@ def read_graph(
     if wrong.any():
         row = wrong.argmax()
         raise ValueError(
-            f"row {row} (from 0) of the nodes has the id {ids[row]!r}, which is missing or that of "
+            f"row {row} (from 0) of the nodes has the id '{ids[row]}', which is missing or that of "
             "an earlier row."
         )
     graph = pd.DataFrame()
@@ -153,8 +153,8 @@ def read_graph(
         if unknown_end.any():
             row = unknown_end.argmax()
             raise ValueError(
-                f"row {row} (from 0) of the edges has {name} {edges[name][row]!r}, which is not "
-                f"the id ({schema['id']}) of a node; ids are such as {ids[0]!r}."
+                f"row {row} (from 0) of the edges has '{edges[name][row]}' as {name}, which is "
+                f"not the id ({schema['id']}) of a node; ids are such as '{ids[0]}'."
             )
     of_edges, weight = list(schema["edge_columns"]), schema["edge_weight"]
     if weight is not None:

@@ -51,7 +51,8 @@ def modules_named(root: nn.Module, pattern: str) -> dict[str, nn.Module]:
         available = first_of(patterns, MAX_NAMES) or "none"
         raise ValueError(
             f"no module of {type(root).__name__} is called {pattern!r}.{hint(pattern, patterns)} "
-            f"Available: {available}. Give a name as {{name: GradientNorms, layers: NAME}}."
+            f"Available: {available}. Callbacks take it as layers: NAME, Balancedness as "
+            "stack: NAME."
         )
     return found
 

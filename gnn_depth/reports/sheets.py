@@ -15,7 +15,7 @@ from gnn_depth.reports.settings import ABSENT, is_percent, metric_words, n_of, s
 from gnn_depth.reports.table import LEVEL, SPREADS, Cell, ResultTable
 
 NEAR_CHANCE, LAGS = 0.02, 0.05  # as in the report of a run
-FEW = 5  # seeds, below which few differences can be found
+FEW = 10  # seeds, below which few differences can be found
 LISTED = 6  # published numbers without a cell that a note names
 MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "\\|*<`"})
 
@@ -165,20 +165,20 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
         splits = "over the seeds of one split: another split may differ more"
     notes = [
         f"Mean difference from {against} over n shared seeds, with its own 95% confidence "
-        f"interval; paired t-test, {splits}. The last column is after Holm's correction for all "
-        "lines. The intervals are without it: one that excludes 0 may be undecided.",
+        f"interval; paired t-test, {splits}. The last column is after Holm's correction for "
+        f"{len(lines)} lines. The intervals are without it: one that excludes 0 may be undecided.",
     ]
     undecided = compared["p_holm"] > LEVEL
     if undecided.any():
         notes.append("Undecided: these runs do not tell whether there is a difference.")
     if undecided.any() and compared["n"].min() < FEW:
         notes.append(
-            f"With fewer than {FEW} seeds even a large difference stays undecided where it varies "
-            "between seeds: run 10."
+            f"With fewer than {FEW} seeds even a large difference may stay undecided where it "
+            "varies between seeds."
         )
     for why in dict.fromkeys(compared.attrs["untested"].values()):
         untested = [line for line, each in compared.attrs["untested"].items() if each == why]
-        notes.append(f"Not tested, {why}: {first_of(untested, LISTED, '; ')}.")
+        notes.append(f"Not tested: {first_of(untested, LISTED, '; ')}; {why}.")
     tests = ["p (t-test)", "p (Holm)", "at 5%"]
     names = [*short_words(list(compared)[:labels]), "n", "difference", *tests]
     return Sheet(pd.DataFrame(lines, columns=names), labels, notes, f"Against {against}")

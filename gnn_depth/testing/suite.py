@@ -12,7 +12,14 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from gnn_depth.registry import described, not_loaded, registered, unknown, written_at
+from gnn_depth.registry import (
+    described,
+    load_entry_points,
+    not_loaded,
+    registered,
+    unknown,
+    written_at,
+)
 
 
 class Violation(Exception):
@@ -69,6 +76,7 @@ def check_part(
     """
     cls: Any = part
     if isinstance(part, str):
+        load_entry_points()
         known = registered(kind)
         if part not in known:
             raise ValueError(unknown(kind, part, known) + not_loaded())

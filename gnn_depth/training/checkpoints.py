@@ -106,7 +106,10 @@ def options_in(content: Any) -> dict[str, Any]:
         raise DamagedError("it is not a checkpoint of a model: it has no weights")
     if "subclass" in content or "kernels" not in content:  # which every NodeClassifier notes
         load = f"{content.get('subclass', 'CLASS')}.load_from_checkpoint"
-        raise DamagedError(f"it is of a class of your own: load it with {load}, or give --model")
+        raise DamagedError(
+            f"it is of a class of your own: load it with {load}; fit, validate and test take it "
+            "with --model"
+        )
     return dict(content["hyper_parameters"])
 
 

@@ -204,7 +204,7 @@ class Run:
             f"{result['status']} after {result['epochs']} epochs in {result['seconds']:.1f} s; "
             f"{result['num_parameters']:,} parameters\n"
             f"run folder: {folder}\n"
-            f"curves:     tensorboard --logdir {folder}"
+            f"curves:     tensorboard --logdir {folder.parent.parent}"
         )
 
 

@@ -99,8 +99,10 @@ def test_last_is_the_newest_run_of_this_name_or_an_error(refused, done, gnn_dept
     runs = set(Path("runs/mine").iterdir())
     assert "already complete: 4 epochs" in gnn_depth(*words, "last", *FOUR).out
     assert set(Path("runs/mine").iterdir()) == runs, "a run that does nothing left a folder"
-    done("test", *SHORT, "--run.name", "mine", "--ckpt_path", "last")
     newest = max(Path("runs/mine").iterdir())
+    best = read_result(newest)["best_epoch"] + 1
+    answer = done("test", *SHORT, "--run.name", "mine", "--ckpt_path", "last")
+    assert f"best.ckpt, of epoch {best}\n" in answer.err
     answer = gnn_depth("test", "--ckpt_path", "runs/mine").err
     assert f"choose one, the newest first:\n  {newest}\n" in answer
     assert gnn_depth("test", "--ckpt_path", "lst").err.endswith("Did you mean 'last'?\n")

@@ -47,7 +47,10 @@ SKIP = "def forward(self, update, states, graph):\n        return update[:1]"
         (norm("return 0 * x / 0"), ["plug_own.py:4", "returns NaN or infinity", "clamp_min"]),
         (norm("return y"), ["NameError: name 'y'", "plug_own.py:10"]),
         (NORM.replace("(self, x, graph)", "(self, x)"), ["forward() takes 2 positional"]),
-        (NORM.replace("channels: int, scale", "*, scale"), ["__init__() takes 1 positional"]),
+        (
+            NORM.replace("channels: int, scale", "*, scale"),
+            ["but scale has a default"],
+        ),
         (part("init", "Init", f"{INIT}no"), ["init 'other' (Other,", "plug_own.py:16"]),
         (part("init", "Init", FILL), ["the initialisation", "decoder.weight"]),
         (part("skip", "Skip", SKIP), ["skip 'other' (Other,", "[1, 8]", "(5, 8)"]),

@@ -70,7 +70,7 @@ def test_comparisons_and_published_numbers_stand_below(runs, said):
     entry = "[{source: A, where: {norm: none}, over: num_layers, values: {2: 81, 10: 30}}]"
     Path("numbers.yaml").write_text(f"published: {entry}")
     text = said(runs, "--compare", "norm=none", "--published", "numbers.yaml")
-    assert "Not tested, the same difference in every seed: 2 lipschitz; 10 lipschitz." in text
+    assert "Not tested: 2 lipschitz; 10 lipschitz; the same difference in every seed." in text
     said(runs, "--compare", "norm=none", "--output", "compared.csv")
     lines = list(csv.DictReader(Path("compared.csv").read_text().splitlines()))
     assert [(line["norm"], line["n"], line["p"]) for line in lines] == [("lipschitz", "3", "")] * 2

@@ -32,7 +32,7 @@ def test_a_star_stands_for_one_part_of_a_name(stack):
 def test_the_layers_of_a_module_without_our_stack_are_its_outermost_convolutions():
     root = nn.ModuleDict({"enter": nn.Linear(2, 2), "net": GCN(2, 2, num_layers=3)})
     assert list(layers_of(root, OURS)) == [f"net.convs.{place}" for place in range(3)]
-    with pytest.raises(ValueError, match="GradientNorms, layers: NAME"):
+    with pytest.raises(ValueError, match="as layers: NAME"):
         layers_of(root, "net.conv.*")
 
 

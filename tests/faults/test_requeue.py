@@ -54,7 +54,7 @@ def test_a_requeued_job_resumes_with_the_same_command(fit, harm, scontrol):
     ("number", "words", "said"),
     [
         (signal.SIGUSR1, [], "job 4711 is not queued again"),
-        (signal.SIGTERM, ["--ckpt_path", "auto"], "--ckpt_path last"),
+        (signal.SIGTERM, ["--ckpt_path", "auto"], "--ckpt_path runs/"),
     ],
 )
 def test_a_job_is_not_queued_again_where_it_would_start_anew_or_was_cancelled(
