@@ -76,7 +76,7 @@ def encoded(
         if missing and column["fill"] is None:
             raise ValueError(
                 f"column {name!r} has {missing:,} missing values: fill them with "
-                f"table[{name!r}].fillna(...), or train with missing 'median'."
+                f"table[{name!r}].fillna(...), or train with the option missing: median."
             )
         parts.append(part)
     return np.concatenate(parts, 1)
