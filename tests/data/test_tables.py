@@ -147,7 +147,7 @@ def cell(column, row, value):
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [
-        (cell("age", 3, None), {}, "column 'age' has 1 missing values: .*'median'"),
+        (cell("age", 3, None), {}, "column 'age' has 1 missing values: .*missing: median"),
         (cell("age", 3, "inf"), {}, "column 'age' is infinite in row 3"),
         (
             cell("age", 3, "old"),
