@@ -179,6 +179,7 @@ def describe(kind: str, cls: type, path: str | None = None) -> PartSpec:
     missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
     if missing:
         refusal = f"{registry.described(cls)} has no {missing}."
+    # Such an argument would silently get the number of channels.
     for each in [*inspect.signature(cls).parameters.values()][: GIVEN[kind]]:
         if each.default is not each.empty and registry.name_of(cls):
             refusal = (

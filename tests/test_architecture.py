@@ -169,13 +169,13 @@ def test_every_import_is_a_declared_dependency():
 LARGEST = 189_600
 BUDGETS = {
     "nn": 45_226,
-    "data": 24_530,
+    "data": 24_545,
     "training": 28_450,
     "diagnostics": 31_850,
     "testing": 6_475,
     "sweeps": 7_750,
     "reports": 11_780,
-    "cli": 16_190,
+    "cli": 16_196,
     "the files beside the rooms": 17_420,
 }
 NO_CODE = {

@@ -75,7 +75,8 @@ class CommandLineInterface:
             # They are built for the data to predict. The schema's other text is not imported.
             transforms = self.checkpoint.schema and list(self.checkpoint.schema.transforms)
         # The run's model and data stand in for the defaults.
-        trust.check_run(str(path), {**base, "transforms": transforms}, arguments, known)
+        if base:
+            trust.check_run(str(path), {**base, "transforms": transforms}, arguments, known)
         options = with_modes(merge(arguments, known, base))
         if command != "inspect":  # for last, auto and a folder, the file that was found
             options["ckpt_path"] = path and str(path)

@@ -203,7 +203,8 @@ def merge(
                 set_option(options, key, value, known, where)
         except PartError as error:
             place = f"{source.at(error.where)}: " if source.name else ""
-            if "weights_only" in source.data and len(named) < 2:
+            data = source.data.get("data") or {}
+            if "weights_only" in source.data and "class_path" not in data and len(named) < 2:
                 place = NO_CLASS + place
             raise UsageError(f"{place}{error}") from error
     plugins = arguments.plugins

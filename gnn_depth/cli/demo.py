@@ -34,7 +34,7 @@ def main(*, output: str = "runs/demo") -> int:
     folder = str(new_run_folder(output, ""))
     for name, (text, options) in NETWORKS.items():
         run = ("fit", *options, "--run.root", folder, "--run.name", name)
-        _run(text, run, ("test accuracy", "  to compare", "warning", "gradients"))
+        _run(text, run, ("test accuracy", "warning", "gradients"))
     picture = f"{folder}/gradients.png"
     measure = ("--measure", "gradient_norm_hidden", "--panel", "name")
     _run("What one pass through the deep network shows before any training:", ("probe", *DEEP))

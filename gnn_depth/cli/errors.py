@@ -93,8 +93,6 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
 
     if "Diverged" in names:
         return RunError(f"diverged: {error}")
-    if isinstance(error, AttributeError) and error.name == "_parameters":  # of torch's Module
-        return UsageError(f"{registry.described(type(error.obj))} needs super().__init__() first.")
     if owner != "user":
         if names & USAGE or (deepest == "ours" and isinstance(error, ValueError)):
             who = "Lightning refuses this: " if deepest == "library" else ""
@@ -117,9 +115,9 @@ def explanation(error: Exception, folder: Path | str | None = None) -> UsageErro
         if folder and ("gloo" in str(error) or type(error).__module__ == "torch.distributed"):
             return RunError(LOST)
     for cls in _parts():
-        # A call that does not fit, which PyTorch or this package made.
-        is_named = isinstance(error, TypeError) and str(error).startswith(f"{cls.__name__}.")
-        if is_named and registry.written_at(cls):
+        # A call that does not fit, or a part that did not call super().__init__().
+        is_named = str(error).startswith((f"{cls.__name__}.", f"'{cls.__name__}' object has no"))
+        if is_named and isinstance(error, TypeError | AttributeError) and registry.written_at(cls):
             part = cls
     if owner == "user":
         who = "your code"

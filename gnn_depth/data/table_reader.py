@@ -31,12 +31,15 @@ def read_table(table: str | Path | pd.DataFrame, texts: Sequence[str] = ()) -> p
     """A table as pandas reads it; some columns as text, so that the category ``01`` is not 1.
 
     Raises:
-        ValueError: Its columns have no names, or two have one name.
+        ValueError: It cannot be read, its columns have no names, or two have one name.
     """
     if isinstance(table, pd.DataFrame):
         found = table.reset_index(drop=True).rename(columns=str)
     else:
-        as_text = pd.read_csv(table, dtype=str)
+        try:
+            as_text = pd.read_csv(table, dtype=str)
+        except ValueError as error:  # it is empty, or no table of commas
+            raise ValueError(f"{table}: {error}") from None
         # A number has no leading zeros; a code such as 01067 has.
         codes = [name for name in as_text if as_text[name].str.fullmatch(r"0\d+").any()]
         # In one piece: of a long table each piece would get types of its own.

@@ -248,7 +248,10 @@ class LipschitzConstants(LayerCallback):
                     calls.setdefault(place, call.recorded)
         self._driver.begin_step()
         # Processes that share one graph compute each constant together: all of them go on.
-        measures = trainer.is_global_zero or any(map(_shard_of, calls.values()))
+        shares = any(map(_shard_of, calls.values()))
+        if trainer.world_size > 1 and not shares:
+            rank_zero_warn("LipschitzConstants measures the batch of the first process alone.")
+        measures = trainer.is_global_zero or shares
         if not measures or not any(columns):
             return
         values = torch.full((2, len(columns)), math.nan, dtype=torch.float64)

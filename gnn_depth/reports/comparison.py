@@ -123,8 +123,10 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
         pairs = ours.merge(theirs, on="seed", suffixes=("", " of base"))
         values = pairs[[cell.metric, f"{cell.metric} of base"]].to_numpy()
         differences = values[:, 0] - values[:, 1]
-        why = "the data may change with the seed: give --ratio, 0 if each seed draws new data, "
-        why += "or all have the same, else test rows / training rows"
+        why = (
+            "the data may change with the seed: give --ratio, 0 if each seed draws new data or all "
+            "have the same, else test rows / training rows"
+        )
         of_pairs, data = ratio, pairs["data_sha256 of base"]
         if data.notna().all() and data.nunique() == 1:
             of_pairs = 0.0  # one split for all

@@ -15,7 +15,6 @@ from gnn_depth.reports.settings import ABSENT, is_percent, metric_words, n_of, s
 from gnn_depth.reports.table import LEVEL, SPREADS, Cell, ResultTable
 
 NEAR_CHANCE, LAGS = 0.02, 0.05  # as in the report of a run
-FEW = 10  # seeds, below which few differences can be found
 LISTED = 6  # published numbers without a cell that a note names
 MARKDOWN = str.maketrans({letter: f"\\{letter}" for letter in "\\|*<`"})
 
@@ -160,27 +159,25 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
         texts = [ABSENT if math.isnan(p) else f"{p:.3g}" for p in tests]
         pair = format_mean(difference, half, metric, sign="+")
         lines.append([*line[:labels], str(count), pair, *texts, _verdict(difference, tests[-1])])
-    splits = "corrected (Nadeau & Bengio 2003) where each seed has its own split"
+    splits = "corrected by --ratio (Nadeau & Bengio 2003)"
     if compared.attrs["has_one_split"]:
         splits = "over the seeds of one split: another split may differ more"
     notes = [
         f"Mean difference from {against} over n shared seeds, with its own 95% confidence "
-        f"interval; paired t-test, {splits}. The last column is after Holm's correction for "
-        f"{len(lines)} lines. The intervals are without it: one that excludes 0 may be undecided.",
+        f"interval; paired t-test, {splits}. The last column is after Holm's correction "
+        f"(tests: {compared['p'].count()}). The intervals are without it: one that excludes 0 may "
+        "be undecided.",
     ]
-    undecided = compared["p_holm"] > LEVEL
-    if undecided.any():
-        notes.append("Undecided: these runs do not tell whether there is a difference.")
-    if undecided.any() and compared["n"].min() < FEW:
+    if (compared["p_holm"] > LEVEL).any():
         notes.append(
-            f"With fewer than {FEW} seeds even a large difference may stay undecided where it "
-            "varies between seeds."
+            "Undecided: these runs do not tell whether there is a difference. More seeds narrow "
+            "an interval."
         )
     for why in dict.fromkeys(compared.attrs["untested"].values()):
         untested = [line for line, each in compared.attrs["untested"].items() if each == why]
         notes.append(f"Not tested: {first_of(untested, LISTED, '; ')}; {why}.")
-    tests = ["p (t-test)", "p (Holm)", "at 5%"]
-    names = [*short_words(list(compared)[:labels]), "n", "difference", *tests]
+    axes = short_words(list(compared)[:labels])
+    names = [*axes, "n", "difference", "p (t-test)", "p (Holm)", "at 5%"]
     return Sheet(pd.DataFrame(lines, columns=names), labels, notes, f"Against {against}")
 
 

@@ -47,6 +47,7 @@ SKIP = "def forward(self, update, states, graph):\n        return update[:1]"
         (norm("return 0 * x / 0"), ["plug_own.py:4", "returns NaN or infinity", "clamp_min"]),
         (norm("return y"), ["NameError: name 'y'", "plug_own.py:10"]),
         (NORM.replace("(self, x, graph)", "(self, x)"), ["forward() takes 2 positional"]),
+        (NORM.replace("super().__init__(channels)", "pass"), ["norm 'own' (Own,", "'_parameters'"]),
         (
             NORM.replace("channels: int, scale", "*, scale"),
             ["but scale has a default"],
