@@ -12,6 +12,7 @@ from gnn_depth.runs import new_run_folder
 
 DEEP = ("--config", "expansion/res_gcn", "--config", "demo", "--model.num_layers", "32")
 BOUND = ("--model.norm", "spectral", "--model.norm.per_depth", "8")
+HEAT_MAP = ("--measure", "gradient_norm_hidden", "--panel", "name")
 #: By the name of the run: what is trained, and its options.
 NETWORKS = {
     "shallow": ("A residual GCN with 4 layers", (*DEEP[:-1], "4")),
@@ -36,10 +37,9 @@ def main(*, output: str = "runs/demo") -> int:
         run = ("fit", *options, "--run.root", folder, "--run.name", name)
         _run(text, run, ("test accuracy", "warning", "gradients"))
     picture = f"{folder}/gradients.png"
-    measure = ("--measure", "gradient_norm_hidden", "--panel", "name")
     _run("What one pass through the deep network shows before any training:", ("probe", *DEEP))
     _run("All four:", ("table", folder, "--rows", "name"))
-    heat_map = ("plot", "heatmap", folder, *measure, "--output", picture)
+    heat_map = ("plot", "heatmap", folder, *HEAT_MAP, "--output", picture)
     _run("The gradient of every layer in every step, as a picture:", heat_map)
     print(
         f"\nCurves: tensorboard --logdir {folder}\n"

@@ -120,7 +120,7 @@ def plan_of(grid: Grid, arguments: Arguments, root: str, skips_absent: bool = Fa
                 runs.append(run)
         except UsageError as error:
             if not (skips_absent and isinstance(error, AbsentDataError)):
-                raise PlanError(f"{group}: {error}") from error
+                raise PlanError(f"grid {grid.name}, {group}: {error}") from error
             print(f"{group}: its data is not here ({str(error).splitlines()[0]})")
         return runs
 

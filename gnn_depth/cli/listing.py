@@ -18,7 +18,7 @@ from gnn_depth.part_specs import LIBRARIES, SECTIONS
 
 #: The options of the trainer that `--help` shows; `--help all` shows the others.
 SHOWN = ("max_epochs", "max_time", "accelerator", "devices", "precision", "callbacks", "logger")
-LIBRARY = ("lightning.", "torch.", "torch_geometric.", "pytorch_lightning.")
+LIBRARY = ("lightning.", "torch.", "torch_geometric.")
 KINDS = tuple(dict.fromkeys((*registry.KINDS, *LIBRARIES)))
 
 

@@ -31,8 +31,6 @@ from gnn_depth.training.resume import SafeStop
 from gnn_depth.training.run import run, title
 from gnn_depth.training.summary import rows
 
-REQUEUE_SECONDS = 30
-
 
 def run_command(command: str, arguments: Arguments) -> int:
     """Run a command and return its exit code."""
@@ -172,7 +170,7 @@ def _requeue_or_explain(stop: BaseException, cli: CommandLineInterface) -> str:
         # Queued again, it would start from the beginning for ever.
         return f"{saved}; job {job} is not queued again: that needs --ckpt_path auto."
     try:
-        subprocess.run(["scontrol", "requeue", job], check=True, timeout=REQUEUE_SECONDS)
+        subprocess.run(["scontrol", "requeue", job], check=True, timeout=30)
     except (OSError, subprocess.SubprocessError) as error:
         return f"{saved}; job {job} could not be queued again: {error}."
     return f"{saved}; job {job} is queued again."

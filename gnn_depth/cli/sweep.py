@@ -81,13 +81,8 @@ def main(
                     f"another process works on the search in {str(plan.store.folder)!r}: it alone "
                     "proposes settings. Give this one another name, or another --root."
                 )
-            try:
-                with plan.store.claim("first"):  # files can be written and locked there
-                    plan.begin(force)
-            except OSError as error:
-                raise UsageError(
-                    f"{plan.store.folder} cannot be used ({error}): give another --root."
-                ) from error
+            with plan.store.claim("first"):  # files can be written and locked there
+                plan.begin(force)
             if pool is None:
                 print(submit(plan.store, str(sbatch), arguments.words))
                 return 0

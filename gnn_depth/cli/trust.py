@@ -52,7 +52,8 @@ def refuse_unknown(
                 continue
             raise UsageError(
                 f"{source.at(where)}: {'.'.join(map(str, where))}: {problem}, so it is "
-                f"refused.\nIf you trust its source, use {FLAG} false."
+                f"refused.\nIf you trust its source, use {FLAG} false. Of a run or checkpoint you "
+                "may name a class of your own again instead, as in --data mine.Graphs."
             )
 
 

@@ -121,7 +121,8 @@ def log_heat_maps(
             writers.append(logger)
     if not writers:  # drawing takes time
         return
-    first = shown_first([measure for measure, _ in together] or measures)
+    drawn = [measure for measure, one in together if _has_curves(measure, one)]
+    first = shown_first(drawn or measures)
     for measure, one in zip(measures, measured, strict=True):
         if not measure.shown or not one.values.size:  # from layer to layer, of one layer
             continue
@@ -146,8 +147,7 @@ def log_heat_maps(
                 logger.log_image(name, [picture], step)
     for logger in writers:
         if isinstance(logger, TensorBoardLogger) and together:
-            shown = [measure for measure, one in together if _has_curves(measure, one)]
-            logger.experiment.add_custom_scalars(_layout(shown))
+            logger.experiment.add_custom_scalars(_layout(drawn))
 
 
 def log_findings(

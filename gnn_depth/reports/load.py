@@ -82,10 +82,11 @@ def read_runs(*folders: str | Path) -> pd.DataFrame:
     for key in ("identity", EXPERIMENT):
         runs = runs[~runs.duplicated(key, keep="last") | runs[key].isna()]
     kept = frame[frame.index.isin(runs.index)]
-    if len(kept) < len(frame):
+    repeats = list(frame.drop(runs.index)["folder"])
+    if repeats:
         _warn(
-            f"{len(frame) - len(kept)} of {len(frame)} runs repeat others, some with older code "
-            "perhaps: only the newest with a result counts."
+            f"{len(repeats)} of {len(frame)} runs repeat others ({first_of(repeats, 2)}), some "
+            "with older code perhaps: only the newest with a result counts."
         )
     versions = kept["version"].value_counts().sort_index()
     if len(versions) > 1:

@@ -148,7 +148,9 @@ def read_grid(content: Mapping[str, object], name: str) -> Grid:
     axes = {}
     for key, values in mapping(section.get("axes"), "axes").items():
         axes[key] = read_axis(key, values)
-    files = [str(file) for file in _listed(section.get("base") or [])]
+    files = _listed(section.get("base") or [])
+    if not all(isinstance(file, str) for file in files):
+        raise GridError(f"base is the name of a config file, or a list of names, not {files!r}.")
     own = str(section.get("name") or name)
     if {"/", "..", ARCHIVE} & set(PurePath(own).parts):
         raise GridError(f"name is that of a folder among all runs, not {ARCHIVE!r}, nor {own!r}.")

@@ -101,6 +101,7 @@ def test_a_subset_keeps_the_order_and_leaves_the_other_axes_alone():
     ("text", "said"),
     [
         ("axis: {}", "Did you mean 'axes'"),
+        ("base: {model: {}}", "name of a config file"),
         ("axes: {depth: []}", "the grid is empty: axis 'depth' has no values"),
         ("axes: {d: {a.b: [1, 2], a.c: [1]}}", "'a.b': 2, 'a.c': 1"),
         ("axes: {seed: [1]}", "cannot be called 'seed'"),
