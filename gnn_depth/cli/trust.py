@@ -52,8 +52,8 @@ def refuse_unknown(
                 continue
             raise UsageError(
                 f"{source.at(where)}: {'.'.join(map(str, where))}: {problem}, so it is "
-                f"refused.\nIf you trust its source, use {FLAG} false. Of a run or checkpoint you "
-                "may name a class of your own again instead, as in --data mine.Graphs."
+                f"refused.\nIf you trust its source, use {FLAG} false. For a run of a "
+                "class of your own, it is enough to name the class again, as in --data mine.Graphs."
             )
 
 
