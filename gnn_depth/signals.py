@@ -29,8 +29,7 @@ SAID = {
 AGAIN_SECONDS = 1.0
 NOTE = (
     b"\nstopping after this step, then saving; a step takes up to a minute while layers are "
-    b"compiled. "
-    b"Ctrl-C again stops at once, without saving.\n"
+    b"compiled. A second Ctrl-C stops at once, without saving.\n"
 )
 
 
