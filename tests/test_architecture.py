@@ -115,7 +115,7 @@ def test_no_module_imports_itself_through_others_not_even_for_types():
         for leaf in leaves:
             del open_modules[leaf]
         open_modules = {module: found - set(leaves) for module, found in open_modules.items()}
-    assert not open_modules, "these import one another, or something that does"
+    assert not open_modules  # what is left imports one another, or something that does
 
 
 def test_the_stack_training_and_diagnostics_name_no_concrete_part_but_defaults():

@@ -183,7 +183,7 @@ def test_parts_inside_parts_are_built_too():
     assert (found.base.gain, found.name) == (2.0, "x")
     assert [type(each).__name__ for each in found.more] == ["Xavier", "DefaultInit"]
     complete = resolved("init", written)
-    assert complete["class_path"] == registry.import_path(Wrapped), "it has an option called name"
+    assert complete["class_path"] == registry.import_path(Wrapped)  # it has an option called name
     with pytest.raises(PartError, match="Did you mean 'xavier'") as caught:
         build("init", {"class_path": "wrapped", "init_args": {"base": "xaver"}})
     assert caught.value.where == ("init", "init_args", "base")

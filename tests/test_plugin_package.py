@@ -158,7 +158,7 @@ def test_an_installed_plugin_is_listed_trains_resumes_exactly_and_passes_its_own
         "depth_scaled(power: float = 0.5)",
     ):
         assert part in listed
-    assert "\ntask\n  binary(" in listed, "a process that has imported no task lists all"
+    assert "\ntask\n  binary(" in listed  # a process that has imported no task lists all
     assert " passed" in listed
     assert {result["status"] for result in results(installed).values()} == {"finished"}
 

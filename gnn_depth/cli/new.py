@@ -29,7 +29,7 @@ def main(
         kind_of: What a norm acts on: feature (default), score or weight.
         output: Folder for the two files.
     """
-    if kind_of is not None and kind != "norm":
+    if kind_of and kind != "norm":
         raise UsageError(f"--kind-of {kind_of} is an option of norms, not of a {kind}.")
     template = f"{kind_of or 'feature'}_norm" if kind == "norm" else kind
     word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", "_", name).lower()
@@ -43,7 +43,7 @@ def main(
         if file.exists():
             raise UsageError(f"{file} exists. Choose another name, or another --output.")
     # A plugin's file is imported under its own name.
-    if importlib.util.find_spec(word) is not None:
+    if importlib.util.find_spec(word):
         raise UsageError(f"{part} would hide the installed module {word!r}. Choose another name.")
     for file, source in ((part, f"{template}.py.txt"), (tests, f"test_{template}.py.txt")):
         text = (TEMPLATES / source).read_text(encoding="utf-8")

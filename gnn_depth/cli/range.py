@@ -19,9 +19,10 @@ def main(run: str, *, nodes: int = 32, output: str | None = None) -> int:
 
     with quiet():
         loaded = load(run)
+        layers = len(loaded.model.stack.layers)  # a model that cannot be loaded says so first
         found = loaded.range(nodes)
     print(found)
-    print(f"the model has {len(loaded.model.stack.layers)} layers")
+    print(f"the model has {layers} layers")
     if file:
         write_whole(file, found.plot().savefig)
         print(file)

@@ -135,6 +135,7 @@ class FailureLog:
         """Begin a training with layers of these numbers."""
         self.layers = layers
         self.found: dict[str, Any] = {}
+        self._examined = False  # True once a step was
         self._new = StepValues(EXAMINED)
 
     def add(self, trainer: L.Trainer, step: int, values: Float[Tensor, "5 layers"]) -> None:
@@ -147,13 +148,14 @@ class FailureLog:
         self.look()
         if trainer.is_global_zero:
             log_findings(trainer.loggers, "FirstFailure", self.found)
-            if not self.found:
+            if self._examined and not self.found:
                 print("FirstFailure: no failure in the measured steps.", file=sys.stderr)
 
     def look(self) -> dict[str, Any]:
         """Examine the steps added since the last call, report new failures, and return all."""
         new, self._new = self._new, StepValues(EXAMINED)
         if new.steps and len(self.found) < len(TEXTS):  # each kind is reported once
+            self._examined = True
             rows = new.rows(len(self.layers))
             found = first_failures(new.steps, rows, self.layers, self.smoothed, self.expanded)
             for kind, failure in found.items():

@@ -82,12 +82,11 @@ def test_instead_of_a_truncated_checkpoint_the_previous_one_is_used(refused, don
     assert "finished after 4 epochs" in gnn_depth(*words, str(before)).out
     answer = gnn_depth(*words, str(run), "--trainer.max_epochs", "3")
     assert f"'{last}' cannot be used" in answer.err
-    assert "last-1.ckpt is already complete: 3 epochs" in answer.out, (
-        "a folder is its newest checkpoint that is whole"
-    )
+    # A folder is its newest checkpoint that is whole.
+    assert "last-1.ckpt is already complete: 3 epochs" in answer.out
     flip(before)
     assert "no checkpoint in" in refused(*words, str(run))
-    assert gnn_depth("test", *CPU, "--ckpt_path", str(run)).code == 0, "its best one is whole"
+    assert gnn_depth("test", *CPU, "--ckpt_path", str(run)).code == 0  # its best one is whole
 
 
 def test_last_is_the_newest_run_of_this_name_or_an_error(refused, done, gnn_depth):
@@ -98,7 +97,7 @@ def test_last_is_the_newest_run_of_this_name_or_an_error(refused, done, gnn_dept
     assert "finished after 4 epochs" in gnn_depth(*words, "last", *FOUR).out
     runs = set(Path("runs/mine").iterdir())
     assert "already complete: 4 epochs" in gnn_depth(*words, "last", *FOUR).out
-    assert set(Path("runs/mine").iterdir()) == runs, "a run that does nothing left a folder"
+    assert set(Path("runs/mine").iterdir()) == runs  # a run that does nothing leaves no folder
     newest = max(Path("runs/mine").iterdir())
     best = read_result(newest)["best_epoch"] + 1
     answer = done("test", *SHORT, "--run.name", "mine", "--ckpt_path", "last")
@@ -172,7 +171,7 @@ def test_auto_does_not_train_what_a_living_process_trains(refused, folder, gnn_d
         (run / "config.yaml").write_text("model: [")
     answer = gnn_depth(*words, "--trainer.max_epochs", "1")
     assert answer.code == 0
-    assert "resumed_from" not in answer.out, "auto passes over it"
+    assert "resumed_from" not in answer.out  # auto passes over it
 
 
 def test_a_model_that_has_diverged_is_used_on_request_only(refused, done, gnn_depth):
@@ -202,7 +201,7 @@ def test_a_deeper_stack_begins_with_the_weights_of_a_shallower_one(
     assert fine.config["init_from"] == str(trained)
     assert "resumed_from" not in fine.result
     started = gnn_depth(*words, "--ckpt_path", "auto")
-    assert "auto: no run" in started.err, "a run that began elsewhere is another run"
+    assert "auto: no run" in started.err  # a run that began elsewhere is another run
     identities = {read_result(run)["identity"] for run in Path("runs/fine").iterdir()}
     assert len(identities) == 2
     refused = gnn_depth(*words, "--init_from", "nowhere")

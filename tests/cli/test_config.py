@@ -117,7 +117,7 @@ def test_a_part_in_the_place_of_another_keeps_the_options_that_both_have_and_say
     layer = model["layer"]
     assert (layer["name"], layer["heads"], layer["dropout"]) == ("gatv2", 8, 0.3)
     assert model["optimizer"]["init_args"]["lr"] == 0.02
-    assert model["norm"][0]["scale"] is None, "in a list nothing is kept"
+    assert model["norm"][0]["scale"] is None  # in a list nothing is kept
     assert answer.err == "note: model.optimizer SGD takes no betas from Adam\n"
     Path("other.yaml").write_text("model: {layer: {name: gcn}}\n")
     answer = gnn_depth("fit", "--config", "c.yaml", "--config", "other.yaml", "--print_config")
@@ -173,6 +173,4 @@ def test_a_shipped_config_is_found_by_its_name_from_any_folder(config, refused):
     assert "Did you mean 'gat_lip_30'?" in refused("fit", "--config", "gat_lp_30")
     Path("configs").mkdir()
     Path("configs/gat_lip_30.yaml").write_text("model: {num_layers: 3}\n")
-    assert config("--config", "gat_lip_30")["model"]["num_layers"] == 3, (
-        "that of the working folder comes first"
-    )
+    assert config("--config", "gat_lip_30")["model"]["num_layers"] == 3

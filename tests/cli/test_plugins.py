@@ -172,9 +172,8 @@ def test_an_installed_plugin_needs_no_option(config, refused, installed, plugin)
     assert resolved["plugins"] == []
     assert resolved["model"]["norm"] == [{"name": "shrink", "by": 2.0}]
     answer = refused("fit", "--plugins", "parts/plug_other.py", "--model.norm", "pair")
-    assert "'shrink' is already plug_shrink.Shrink: give plug_other.Shrink" in answer, (
-        "a name is taken once"
-    )
+    # A name is taken once.
+    assert "'shrink' is already plug_shrink.Shrink: give plug_other.Shrink" in answer
 
 
 @pytest.mark.parametrize(
@@ -190,6 +189,6 @@ def test_a_broken_installed_plugin_is_said_in_one_line_and_again_only_where_a_na
     assert answer.config["model"]["norm"] == [{"name": "pair", "scale": 1.0}]
     (line,) = answer.err.splitlines()
     assert line.startswith("warning: plugin 'shrink' of the-shrink (plug_shrink) does not load: ")
-    assert done("fit", "--model.norm", "pair", "--print_config").err == "", "said twice"
+    assert done("fit", "--model.norm", "pair", "--print_config").err == ""  # it is said once
     for name in names:
         assert "No module named 'no_such_module_here'" in refused("fit", "--model.norm", name)

@@ -46,7 +46,7 @@ def test_predictions_have_the_users_ids_and_classes_in_every_folder(
     chances = ["class_graph theory", "class_learning, deep"]
     assert list(table) == ["node", "predicted", "probability", *chances]
 
-    assert table.node.tolist() == nodes.paper.tolist(), "nodes without a label are predicted, too"
+    assert table.node.tolist() == nodes.paper.tolist()  # nodes without a label are predicted, too
     assert table.probability.tolist() == table[chances].max(axis=1).tolist()
     assert ("class_" + table.predicted).tolist() == table[chances].idxmax(axis=1).tolist()
     np.testing.assert_allclose(table[chances].sum(axis=1), 1, rtol=1e-6)

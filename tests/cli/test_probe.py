@@ -59,7 +59,7 @@ def test_its_numbers_are_those_of_the_untrained_model_without_dropout(gnn_depth)
     gradient = entering[1].grad
     assert columns["||G||"][1] == pytest.approx(gradient.norm().item(), rel=0.01)
     assert columns["mu(G)"][1] == pytest.approx(mu(gradient), rel=0.01)
-    assert math.isnan(columns["||G||"][0]), "features of the data have no gradient"
+    assert math.isnan(columns["||G||"][0])  # features of the data have no gradient
     slopes = [p.grad.flatten() for p in model.stack.layers[0].parameters()]
     assert columns["||dW||"][0] == pytest.approx(torch.cat(slopes).norm().item(), rel=0.01)
 

@@ -36,7 +36,7 @@ def test_a_deep_gcn_is_told_that_its_gradients_vanish_and_what_treats_that_a_plu
     assert "Gradients vanish: from layer" in text
     for words in ("--model.norm pair", "--model.skip gated", "--model.init balanced_orthogonal"):
         assert words in text
-    assert "lipschitz" not in text, "a GCN has no scores"
+    assert "lipschitz" not in text  # a GCN has no scores
     assert "--model.norm mine --model.norm.size 2" in text
 
 

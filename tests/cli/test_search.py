@@ -46,7 +46,7 @@ def test_a_stopped_search_goes_on_and_its_best_setting_is_a_command(
     assert answer.out.splitlines()[-1] == "in all: 2 finished, 2 to run"
     answer = done("sweep", "grid.yaml")
     found = results()
-    assert found[:2] == first, "finished trials are not run again"
+    assert found[:2] == first  # finished trials are not run again
 
     # At once, it is the same search.
     done("sweep", "grid.yaml", "--root", "others")

@@ -64,6 +64,7 @@ def test_a_dry_run_names_every_group_and_makes_nothing(done, grid):
         ({"sedes": 3}, [], ["grid.yaml", "'seeds'"]),
         ({"seeds": 2, "per_seed": {"trainer.devices": [1, 2]}}, [], ["trainer.devices is for"]),
         ({}, ["--trainer.fast_dev_run", "true"], ["trainer.fast_dev_run"]),
+        ({"axes": {"model.num_layers": [0]}}, [], ["grid grid, num_layers=0: ", "at least 1"]),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_runs(refused, grid, content, words, said):
@@ -138,6 +139,7 @@ LABELS = {
     [
         (["m=a,c=d"], ["a", "c=d"]),
         (["m=null", "m=a,b"], ["a,b", None]),
+        (["m=a", "m=null"], ["a", None]),
     ],
 )
 def test_a_subset_adds_up_and_takes_labels_with_commas(grid, words, labels):

@@ -89,9 +89,8 @@ def test_a_stopped_sweep_keeps_what_is_finished_and_goes_on_later(
     monkeypatch.setattr("gnn_depth.cli.sweep.LocalPool", PoolHere)
     done("sweep", "grid.yaml")
     assert statuses(folder / "runs") == {"finished": 4}
-    assert ended(folder) == ALL, (
-        "an interrupted run has not ended, and a finished one is not run again"
-    )
+    # An interrupted run has not ended, and a finished one is not run again.
+    assert ended(folder) == ALL
 
 
 def stop_in_the_middle(runs, seconds=240):

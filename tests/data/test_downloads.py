@@ -59,7 +59,7 @@ def test_a_missing_file_is_downloaded_once_and_a_present_one_never(published, se
     (tmp_path / "data.bin").write_bytes(CONTENT)
     assert read_verified(tmp_path / "data.bin", published[1]) == CONTENT
     assert server.requests == ["data.bin"]
-    assert {path.name for path in tmp_path.iterdir()} == {"set", "data.bin"}, "no lock"
+    assert {path.name for path in tmp_path.iterdir()} == {"set", "data.bin"}  # no lock
 
 
 def test_a_download_with_another_checksum_is_set_aside_and_never_used(published, server):

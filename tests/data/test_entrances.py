@@ -206,7 +206,7 @@ def test_rows_of_minus_one_are_in_no_mask_and_no_class():
     unlabelled = torch.tensor(random_graph(y="unlabelled")["y"]) == -1
     assert not (torch.stack(batch.masks).any(0) & unlabelled).any()
     assert GraphSource(random_graph(y="unlabelled")).class_names == ["0", "1", "2"]
-    assert GraphSource(random_graph(y="signs")).class_names == ["-1", "1"], "two classes"
+    assert GraphSource(random_graph(y="signs")).class_names == ["-1", "1"]  # two classes
 
 
 def test_a_split_is_a_column_of_masks_or_shares():

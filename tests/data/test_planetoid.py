@@ -23,7 +23,7 @@ def test_the_parts_are_put_where_the_test_index_says(tiny_cora):
     labelled = [node for node in range(NODES) if node != 9]
     assert batch.y[labelled].tolist() == [node % CLASSES for node in labelled]
     assert batch.x[labelled, 0].tolist() == [1.0] * len(labelled)
-    assert not batch.x[9].any(), "a node that no file lists has no features"
+    assert not batch.x[9].any()  # a node that no file lists has no features
     normalized = Planetoid("Cora", root=str(tiny_cora)).batch.x
     torch.testing.assert_close(normalized.sum(1), (torch.arange(NODES) != 9).float())
     assert edges(batch.graph.edge_index) == set(EDGES) | {(b, a) for a, b in EDGES}

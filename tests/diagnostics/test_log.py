@@ -126,4 +126,4 @@ def test_a_curve_has_no_point_where_a_value_is_not_finite(fit, board, tmp_path):
     }.items():
         assert [step for step, _ in curves[tag]] == steps, tag
     edges = [[value for _, value in curves[f"made/signed/{edge}"]] for edge in ("min", "max")]
-    assert edges == [[-2.0, pytest.approx(-1e-30)], [0.0, 5.0]], "of the layers with a finite value"
+    assert edges == [[-2.0, pytest.approx(-1e-30)], [0.0, 5.0]]  # of the layers with a finite value

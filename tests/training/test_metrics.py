@@ -213,7 +213,7 @@ def test_labels_without_an_area_are_left_out_and_counted():
     assert metrics.compute(ALONE)["test/auroc"] == 1
     remarks = dict(metrics.remarks())
     assert "2 of 3 labels" in remarks["test/auroc"]
-    assert "1 of 3 labels" in remarks["test/ap"], "one is true in no row"
+    assert "1 of 3 labels" in remarks["test/ap"]  # one is true in no row
 
 
 @pytest.mark.parametrize("task", ["multiclass", "binary", "multilabel", "regression"])

@@ -46,7 +46,7 @@ def test_the_layers_decay_by_themselves_and_all_else_as_the_optimizer_says(optio
     # None is in both, and none twice.
     assert len(ours) + len(others) == len(list(model.parameters()))
     _, ((decay, _),) = groups_of(encoder="none", decoder="none")
-    assert decay == 0.01, "a stack of layers alone has one group"
+    assert decay == 0.01  # a stack of layers alone has one group
 
 
 def test_a_schedule_of_another_length_than_the_training_is_named(make_trainer, tiny, caplog):

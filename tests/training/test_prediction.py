@@ -111,7 +111,7 @@ def test_numbers_are_predicted_in_their_own_units_and_graphs_one_by_one():
     model = model_of(data, "gin")
     found = predictions_of(model, data)
     assert list(found) == ["graph", "value_0"]
-    assert found.value_0.between(0.9e9, 1.1e9).all(), "near the targets before any training"
+    assert found.value_0.between(0.9e9, 1.1e9).all()  # near the targets before any training
     for graph in graphs:
         del graph.y
     pd.testing.assert_frame_equal(predictions_of(model, graphs), found)

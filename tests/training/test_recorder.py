@@ -57,7 +57,7 @@ def test_a_finished_run_leaves_config_result_curves_report_and_checkpoints(
         steps, curve = zip(*points[event_tag(name)])
         assert steps == (0, 1, 2, 3), name
         assert rows[name].tolist() == pytest.approx(curve)
-    assert model.chance("acc") == 0.5, "both classes are as frequent"
+    assert model.chance("acc") == 0.5  # both classes are as frequent
 
 
 def test_checkpoints_hold_the_weights_of_the_best_and_of_the_last_epoch(fit, recorder, model):
