@@ -207,8 +207,10 @@ def test_every_installed_remedy_is_listed_and_trains(installed):
 
 @pytest.mark.slow
 def test_a_wheel_in_a_fresh_environment_does_what_readme_says_with_a_compiler_and_without(
-    sources, tmp_path
+    sources, tmp_path, monkeypatch
 ):
+    # A checkout on it would count as installed.
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     pip = [sys.executable, "-m", "pip"]
     run(*pip, "wheel", *OFFLINE, "--wheel-dir", tmp_path, sources(ROOT))
     (wheel,) = tmp_path.glob("gnn_depth-*-py3-none-any.whl")
@@ -217,8 +219,8 @@ def test_a_wheel_in_a_fresh_environment_does_what_readme_says_with_a_compiler_an
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     python = tmp_path / "venv/bin/python"
     run(*pip, "--python", python, "install", *OFFLINE, wheel, sources(PLUGIN))
-    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    environment |= {"XDG_CACHE_HOME": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | own
     (folder := tmp_path / "empty").mkdir()
 
     def gnn_depth(*words, **changed):
