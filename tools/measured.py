@@ -358,9 +358,9 @@ def papers_table(found: Sequence[Results], authors: Sequence[Authors]) -> str:
         agree, open_ = count["inside"] + count["overlapping"], count["undecided"] + count[SHORT]
         numbers = [agree, count["outside"], open_, f"{agreeing} of {decided}"]
         rows.append([title, *map(str, numbers)])
-    head = "paper|cells that agree|that do not|undecided or stopped early"
+    head = "paper|agree with the paper|disagree|undecided, or stopped early"
     head += "|agree with the authors' code"
-    last = "| Gradient expansion (Park & Kim 2024) | | | | |"
+    last = "| Gradient expansion (Park & Kim 2024) | it prints no numbers | | | |"
     return f"{table_of(head.split('|'), rows)}\n{last}"
 
 

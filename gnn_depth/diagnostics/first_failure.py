@@ -114,7 +114,8 @@ class FirstFailure(LayerCallback):
         threshold."""
         import pandas as pd
 
-        return pd.DataFrame.from_dict(self.findings(), orient="index")
+        columns = ["layer", "step", "value", "threshold", "text"]
+        return pd.DataFrame.from_dict(self.findings(), orient="index", columns=columns)
 
 
 class FailureLog:
@@ -154,12 +155,12 @@ class FailureLog:
     def look(self) -> dict[str, Any]:
         """Examine the steps added since the last call, report new failures, and return all."""
         new, self._new = self._new, StepValues(EXAMINED)
-        if new.steps and len(self.found) < len(TEXTS):  # each kind is reported once
+        if new.steps:
             self._examined = True
             rows = new.rows(len(self.layers))
             found = first_failures(new.steps, rows, self.layers, self.smoothed, self.expanded)
             for kind, failure in found.items():
-                if kind not in self.found:
+                if kind not in self.found:  # each kind is reported once
                     self.found[kind] = failure
                     rank_zero_only(print)(failure["text"], file=sys.stderr)
         return self.found
@@ -196,7 +197,7 @@ def first_failures(
         was_equal = share[:, -1:] < smoothed
         trains = of_parameters / of_parameters[:, -1:]
         stands_still = trains < STALLED
-        are_most = 2 * stands_still.sum(1, keepdims=True) >= stands_still.shape[1]
+        are_most = stands_still.mean(1, keepdims=True) >= 0.5
         # Of each kind: the threshold, the value at each step and layer, and where it is a failure.
         failures = {
             "non_finite": (None, size, (count > 0) & ~np.isfinite(size)),

@@ -40,6 +40,8 @@ WARNINGS = (
     "You passed .* but AMP with fp16 is not supported on CPU",
     # The user asked for the CPU.
     "GPU available but not used",
+    # A test needs no callback, and a training that goes on has those that were asked for.
+    "Be aware that when using `ckpt_path`",
     # Lightning's call of PyTorch.
     r"`isinstance\(treespec, LeafSpec\)` is deprecated",
 )

@@ -123,7 +123,7 @@ def refused(gnn_depth):
         assert answer.code == 2
         assert f"\n{answer.err}".count("\nerror: ") == 1
         assert "Traceback" not in answer.err
-        assert len(answer.err.splitlines()) <= 24, "more than a screen"
+        assert len(answer.err.splitlines()) <= 24  # at most a screen
         assert set(Path("runs").glob("*/[!.]*")) == before, "a refused run left a folder"
         return answer.err.partition("error: ")[2].rstrip("\n")
 

@@ -132,6 +132,6 @@ def payload(tmp_path) -> tuple[Callable[[], object], Path]:
             return os.mkdir, (str(mark),)
 
     pickle.loads(pickle.dumps(Payload()))
-    assert mark.exists(), "the payload would prove nothing"
+    assert mark.exists()  # else the payload would prove nothing
     mark.rmdir()
     return Payload, mark

@@ -69,8 +69,10 @@ def test_equal_gradients_of_a_readout_are_not_smoothed():
 
 def test_failures_of_a_training_have_the_values_that_are_measured(measure, capsys):
     # Another callback raised before any step.
-    FirstFailure().measure_log.close(L.Trainer(logger=False))
+    unmeasured = FirstFailure()
+    unmeasured.measure_log.close(L.Trainer(logger=False))
     assert "no failure" not in capsys.readouterr().err
+    assert "layer" in unmeasured.frame()
     measure(kind=FirstFailure, max_epochs=1)
     assert "FirstFailure: no failure in the measured steps." in capsys.readouterr().err
     callback = FirstFailure("rounds.*", smoothed=0.55, expanded=1.001)
