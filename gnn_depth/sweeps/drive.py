@@ -96,4 +96,4 @@ class Sweep:
 
 def say(text: str) -> None:
     """Print a line of progress."""
-    print(text, file=sys.stderr, flush=True)
+    print(text, file=sys.stderr)

@@ -85,8 +85,9 @@ class Store:
             try:
                 record = Record(path.parent, read_result(path.parent))
             except ValueError as error:
-                text = f"{path} {error}, and the run is repeated."
-                warnings.warn(text, ResultWarning, stacklevel=2)
+                warnings.warn(
+                    f"{path} {error}, and the run is repeated.", ResultWarning, stacklevel=2
+                )
                 continue
             identity = record.result.get("identity", "")
             if identity not in found or record.is_result:
@@ -127,7 +128,7 @@ class Store:
             "attempt": attempt,
         }
         folder = self.folder_of(run)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         write_result(folder, {"format": FORMAT, "status": "running", "seed": run.seed, **facts})
         return Origin(facts, folder)
 

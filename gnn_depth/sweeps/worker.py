@@ -47,11 +47,11 @@ def work(store: Store, run: PlannedRun, train: Train) -> Record:
             store.archive(known.folder)
         if folder.exists():  # it holds the result of another run, or one that is damaged
             store.archive(folder)
-        origin = store.begin(run, attempt)
         status, reason = "failed", "it ended without a result"
         with raise_on_signal(), _output_to(folder / OUTPUT):
             try:
-                train(run, origin)
+                # A signal before this leaves no run, and one after it an interrupted one.
+                train(run, store.begin(run, attempt))
             except RunFailed as error:
                 reason = str(error)
             except (KeyboardInterrupt, SystemExit):  # Lightning turns the first into the second
@@ -69,7 +69,9 @@ def work(store: Store, run: PlannedRun, train: Train) -> Record:
 
 @contextlib.contextmanager
 def _output_to(path: Path) -> Iterator[None]:
-    """Send everything that this process prints, compiled code included, to a file."""
+    """Send everything that this process prints, compiled code included, to a file of a new
+    folder."""
+    path.parent.mkdir(parents=True)
     kept = [os.dup(descriptor) for descriptor in (1, 2)]
     try:
         with (

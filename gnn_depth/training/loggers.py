@@ -197,7 +197,7 @@ class EpochProgress(ProgressBar):
         for name in ("train/loss", "val/loss", f"val/{best}"):
             if name in trainer.callback_metrics:
                 words.append(f"{name} {in_digits(trainer.callback_metrics[name].item())}")
-        print(f"epoch {done}/{total}: {', '.join(words)}", file=sys.stderr, flush=True)
+        print(f"epoch {done}/{total}: {', '.join(words)}", file=sys.stderr)
 
 
 @contextmanager
