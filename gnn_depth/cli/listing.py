@@ -62,9 +62,9 @@ def listing(kinds: Iterable[str], known: PartIndex, only_registered: bool = Fals
 
 
 def _sentence(text: str) -> str:
-    """The first sentence of a description."""
-    paragraph = " ".join(text.partition("\n\n")[0].split())
-    return re.split(r"(?<=\.) ", paragraph)[0]
+    """The first sentence of a description, without its markup."""
+    sentence = re.split(r"(?<=\.)\s|\n\n", text)[0]
+    return " ".join(re.sub(":math:|`", "", sentence).split())
 
 
 def help_of(command: str, section: str, word: Any, known: PartIndex) -> str:

@@ -195,5 +195,8 @@ def _layout(measures: Sequence[Measure]) -> dict[str, dict[str, list[Any]]]:
         curves = [f"{tag}/{name}$" for name in SUMMARY]
         charts[f"{value}: {SUMMARY_TITLE}"] = ["Multiline", curves]
         if measure.product:
-            charts[f"{value}: product of all layers"] = ["Multiline", [f"{tag}/product$"]]
+            charts[f"{value}: product of all layers, without skips"] = [
+                "Multiline",
+                [f"{tag}/product$"],
+            ]
     return sections

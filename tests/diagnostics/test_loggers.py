@@ -46,7 +46,9 @@ def test_a_chart_has_five_curves_of_its_measure_and_no_others(fit, board, tmp_pa
         for title, (_, expressions) in charts.items()
     }
     assert (len(shown), shown["training/loss"]) == (7, ["loss"])
-    assert shown["more measures/log₁₀ s: product of all layers"] == ["made/size_log10/product"]
+    assert shown["more measures/log₁₀ s: product of all layers, without skips"] == [
+        "made/size_log10/product"
+    ]
     for title, tag in (
         (f"more measures/{SIGNED.unit}", "made/signed"),
         ("more measures/log₁₀ s", "made/size_log10"),

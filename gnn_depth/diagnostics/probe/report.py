@@ -84,12 +84,12 @@ class Report:
         if "|c|" in shown:
             lines.append(BALANCE_LEGEND)
         lines.append(
-            f"Product over all layers: constants {self._product('constant')}, bounds "
-            f"{self._product('bound')}."
+            "Product over all layers F, without skip connections: constants "
+            f"{self._product('constant')}, bounds {self._product('bound')}."
         )
         for symbol in FLOOR_SYMBOLS:
-            if symbol in self.values:
-                lowest = digits(self.values[symbol].min())
+            if symbol in shown:
+                lowest = digits(shown[symbol].min())
                 lines.append(f"The {symbol} on this graph, where d is 0: {lowest}.")
         lines += self.notes
         if count > MOST_ROWS and not every:

@@ -133,7 +133,7 @@ class SpectralNorm(LimitedNorm):
     blocks by :math:`(1 + c)^L`: with c = k / L less than :math:`e^k` at any depth. This does not
     hold for attention, whose weights depend on the features, nor for directed graphs. With c = 1 a
     stack may still grow as :math:`2^L`; with k below 4 features hardly spread. Values of k from 4
-    to 16 worked on Cora. Weight decay shrinks W and leaves :math:`\tilde W` where the limit acts, so
+    to 16 worked on Cora. Weight decay shrinks W, but not :math:`\tilde W` where the limit acts, so
     relative steps grow: with it the loss of a residual GCN of 32 layers jumped late in training.
 
     The limit holds up to a factor of 1.001 in every pass, in training and in evaluation. The
