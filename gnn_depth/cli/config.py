@@ -174,7 +174,9 @@ def files_as_flags(argv: list[str]) -> list[str]:
     files = list(takewhile(lambda word: not word.startswith("-"), argv[:2]))
     rest = argv[len(files) :]
     if len(files) == 1 and Path(files[0]).suffix in ("", ".yaml", ".yml"):
-        raise UsageError(f"{files[0]!r} is no graph: a config needs its flag, --config {files[0]}.")
+        raise UsageError(
+            f"{files[0]!r} is no graph: a run needs --ckpt_path, a config --config {files[0]}."
+        )
     if len(files) == 2:
         return ["--data", "Tables", "--data.nodes", files[0], "--data.edges", files[1], *rest]
     if files:

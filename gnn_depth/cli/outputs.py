@@ -22,7 +22,7 @@ def check_output(output: str, suffixes: Sequence[str]) -> Path:
     elif not os.access(path.parent, os.W_OK):
         problem = f"there is no folder {str(path.parent)!r}, or it cannot be written to"
     if problem:
-        raise UsageError(f"--output {output}: {problem}.")
+        raise UsageError(f"--output {output or 'FILE'}: {problem}.")
     return path
 
 

@@ -22,6 +22,8 @@ Labels: TypeAlias = tuple[str, ...]  # one value of each axis, as text
 ABSENT = "-"  # the text of a missing value
 # Runs that differ in these may be averaged: the last two change numbers by rounding alone.
 MAY_DIFFER = ("seed_everything", "model.compile", "trainer.accelerator")
+# Options of a part, which its label says: model.norm is "spectral per_depth=8.0".
+OF_PART = r"model\.(layer|norm|init|skip|graph_dropout)\."
 SHOWN = 3  # an error names at most so many settings, and so many values of each
 WORDS = {
     "acc": "accuracy",
@@ -47,10 +49,12 @@ def varying(frame: pd.DataFrame, missing: bool = True) -> list[str]:
 
 def varying_axes(frame: pd.DataFrame) -> list[str]:
     """The axes that vary; without a sweep, the options that differ, except the seed."""
-    if frame.attrs["axes"]:
-        return varying(frame[frame.attrs["axes"]])
+    axes = frame.attrs["axes"]
+    if axes:
+        return varying(frame[axes])
     # An old run, which records no options, differs in none.
-    return varying(_told_apart(frame), missing=False)
+    names = varying(_told_apart(frame), missing=False)
+    return [name for name in names if not re.match(OF_PART, name)]
 
 
 def full_name(frame: pd.DataFrame, name: str) -> str:
@@ -136,7 +140,7 @@ def main_metric(frame: pd.DataFrame) -> str:
     for column in found:
         named = frame[column].dropna().unique()
         if len(named) == 1:
-            found[column] = str(named[0])
+            found[column] = named[0]
     name = found["monitor"].partition("/")[2]
     if name == "loss":  # of the test set none is measured
         name = found["metric"]
@@ -173,7 +177,7 @@ def number(text: str) -> float | None:
 
 def same(one: str, other: str) -> bool:
     """True if two labels mean the same value, as ``1e-3`` and ``0.001`` do."""
-    return one == other or (number(one) is not None and number(one) == number(other))
+    return one == other or number(one) == number(other) is not None
 
 
 def in_order(labels: Iterable[Labels]) -> tuple[Labels, ...]:
@@ -240,8 +244,7 @@ def _told_apart(frame: pd.DataFrame) -> pd.DataFrame:
     columns = {}
     for name in varying(frame[settings(frame)]):
         # The same data may lie elsewhere on another machine.
-        is_folder = name.startswith("data.") and name.endswith(".root")
-        if name in MAY_DIFFER or is_folder:
+        if name in MAY_DIFFER or re.match(r"data\.(.*\.)?root$", name):
             continue
         is_axis = name in frame.attrs["axes"]
         not_recorded = frame[name].isna() if is_axis else has_no_hparams
