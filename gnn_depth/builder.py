@@ -451,7 +451,10 @@ def check_complete(chosen: Any, where: Where) -> None:
             is_given = part.kind == "module" and name in GIVEN_BY_DATA
             if option.is_required and value is None and not is_given:
                 needs = f"{part.class_name} needs {name}: --{dotted(where)}.{name} VALUE."
-                about = f"--{SECTION_OF[part.kind]}.help {part.shown} explains its options."
+                about = (
+                    f"In a file: {{class_path: {part.shown}, init_args: {{{name}: VALUE}}}}. "
+                    f"--{SECTION_OF[part.kind]}.help {part.shown} explains its options."
+                )
                 raise PartError(f"{needs} {about}", where)
             check_complete(value, (*where, "init_args", name))
 

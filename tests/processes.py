@@ -77,7 +77,7 @@ def in_processes(count: int, function: Callable[[int], object]) -> None:
         for child in children:
             os.kill(child, signal.SIGKILL)
         raise
-    assert not any(os.waitpid(child, 0)[1] for child in children), "another process has failed"
+    assert not any(os.waitpid(child, 0)[1] for child in children)  # that none has failed
 
 
 def _forked(rank: int, function: Callable[[int], object]) -> int:

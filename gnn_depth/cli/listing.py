@@ -64,7 +64,7 @@ def listing(kinds: Iterable[str], known: PartIndex, only_registered: bool = Fals
 def _sentence(text: str) -> str:
     """The first sentence of a description, without its markup."""
     sentence = re.split(r"(?<=\.)\s|\n\n", text)[0]
-    return " ".join(re.sub(":math:|`", "", sentence).split())
+    return " ".join(re.sub(r":\w+:|`", "", sentence).split())
 
 
 def help_of(command: str, section: str, word: Any, known: PartIndex) -> str:

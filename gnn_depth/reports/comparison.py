@@ -13,6 +13,9 @@ from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.table import LEVEL, ResultTable
 
+# How a test treats the splits of the seeds.
+ONE_SPLIT = "over the seeds of one split: another split may differ more"
+BY_RATIO = "corrected by --ratio (Nadeau & Bengio 2003)"
 ROUNDING = 1e-6  # relative, of a metric in float32
 
 
@@ -101,8 +104,8 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
     Returns:
         A line for each comparison: the values of the axes, ``n``, ``difference``, ``half_width`` of
         its 95% interval, ``p``, and ``p_holm``, corrected for all comparisons. The attribute
-        ``has_one_split`` is true if all seeds have the same data and split, and ``untested`` says
-        of each line without p why.
+        ``test`` names the test and says how it treats the seeds' splits, and ``untested`` why a
+        line has no p.
 
     Raises:
         ReportError: The table has no such axis, or no such value.
@@ -114,7 +117,7 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
     if base not in values:
         raise ReportError(unknown(f"value of {axis!r}", base, values))
     lines, untested = [], {}
-    has_one_split = True
+    test_name = ["paired t-test"]
     for labels, cell in table.cells.items():
         if labels[place] == base:
             continue
@@ -127,11 +130,9 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
             "the data may change with the seed: give --ratio, 0 if each seed draws new data or all "
             "have the same, else test rows / training rows"
         )
-        of_pairs, data = ratio, pairs["data_sha256 of base"]
+        of_pairs, split, data = ratio, BY_RATIO, pairs["data_sha256 of base"]
         if data.notna().all() and data.nunique() == 1:
-            of_pairs = 0.0  # one split for all
-        else:
-            has_one_split = False
+            of_pairs, split = 0.0, ONE_SPLIT
         # Metrics are float32: differences that are equal but for its rounding cannot be tested.
         if len(pairs) and np.ptp(differences) <= ROUNDING * np.abs(values).max():
             of_pairs, why = math.nan, "the same difference in every seed"
@@ -140,8 +141,10 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
             why = "fewer than two shared seeds"
         if math.isnan(test.p):
             untested[" ".join(labels)] = why
+        elif split not in test_name:
+            test_name.append(split)
         lines.append([*labels, test.count, test.difference, test.half_width, test.p])
     names = [*table.names, "n", "difference", "half_width", "p"]
     found = pd.DataFrame(lines, columns=names)
-    found.attrs |= {"has_one_split": has_one_split, "untested": untested}
+    found.attrs |= {"test": ", ".join(test_name), "untested": untested}
     return found.assign(p_holm=holm(found["p"].tolist()))

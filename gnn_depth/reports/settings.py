@@ -52,7 +52,7 @@ def varying_axes(frame: pd.DataFrame) -> list[str]:
     axes = frame.attrs["axes"]
     if axes:
         return varying(frame[axes])
-    # An old run, which records no options, differs in none.
+    # A run that failed before its model was built records no options, and differs in none.
     names = varying(_told_apart(frame), missing=False)
     return [name for name in names if not re.match(OF_PART, name)]
 
@@ -163,7 +163,7 @@ def label(value: object) -> str:
     if pd.isna(value):
         return ABSENT
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
+        return f"{value:.0f}"
     return as_written(value)
 
 
@@ -199,9 +199,9 @@ def tally(statuses: pd.Series) -> list[str]:
     """Sentences that count the diverged runs and those left out without a result, if any."""
     notes = []
     is_result = statuses.isin(RESULTS)
-    results, diverged = int(is_result.sum()), (statuses == "diverged").sum()
+    results, diverged = is_result.sum(), (statuses == "diverged").sum()
     if diverged:
-        notes.append(f"{diverged} of {results} run{'s' * (results != 1)} diverged.")
+        notes.append(f"{diverged} of {results} runs diverged: what they reached before counts.")
     if results < len(statuses):
         notes.append(f"Left out: {counted(statuses[~is_result])}.")
     return notes
@@ -236,18 +236,19 @@ def choose_runs(frame: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.D
 def _told_apart(frame: pd.DataFrame) -> pd.DataFrame:
     """The settings that tell experiments apart, each with its value in every run as text.
 
-    A value is missing where it is not recorded: an old run does not record its hyperparameters, and
-    a run of another sweep does not record the axes of this one. In any other run a missing setting
-    counts as a value: a run without gradient clipping differs from one with it.
+    A value is missing where it is not recorded: a run that failed before its model was built does
+    not record its hyperparameters, and a run of another sweep not the axes of this one. In any
+    other run a missing setting counts as a value: a run without gradient clipping differs from one
+    with it.
     """
-    has_no_hparams = frame[frame.attrs["hparams"]].isna().all(axis=1)
+    never_began = frame["started"].isna()
     columns = {}
     for name in varying(frame[settings(frame)]):
         # The same data may lie elsewhere on another machine.
         if name in MAY_DIFFER or re.match(r"data\.(.*\.)?root$", name):
             continue
         is_axis = name in frame.attrs["axes"]
-        not_recorded = frame[name].isna() if is_axis else has_no_hparams
+        not_recorded = frame[name].isna() if is_axis else never_began
         columns[name] = frame[name].map(label).mask(not_recorded)
     return pd.DataFrame(columns, index=frame.index)
 

@@ -159,14 +159,11 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
         texts = [ABSENT if math.isnan(p) else f"{p:.3g}" for p in tests]
         pair = format_mean(difference, half, metric, sign="+")
         lines.append([*line[:labels], str(count), pair, *texts, _verdict(difference, tests[-1])])
-    splits = "corrected by --ratio (Nadeau & Bengio 2003)"
-    if compared.attrs["has_one_split"]:
-        splits = "over the seeds of one split: another split may differ more"
     notes = [
-        f"Mean difference from {against} over n shared seeds, with its own 95% confidence "
-        f"interval; paired t-test, {splits}. The last column is after Holm's correction "
-        f"(tests: {compared['p'].count()}). The intervals are without it: one that excludes 0 may "
-        "be undecided.",
+        f"Mean difference of {metric_words(metric)} from {against} over n shared seeds, with its "
+        f"own 95% confidence interval; {compared.attrs['test']}. The last column is after Holm's "
+        f"correction (tests: {compared['p'].count()}). The intervals are without it: one that "
+        "excludes 0 may be undecided.",
     ]
     if (compared["p_holm"] > LEVEL).any():
         notes.append(

@@ -124,7 +124,7 @@ def refused(gnn_depth):
         assert f"\n{answer.err}".count("\nerror: ") == 1
         assert "Traceback" not in answer.err
         assert len(answer.err.splitlines()) <= 24  # at most a screen
-        assert set(Path("runs").glob("*/[!.]*")) == before, "a refused run left a folder"
+        assert set(Path("runs").glob("*/[!.]*")) == before  # a refused run leaves no folder
         return answer.err.partition("error: ")[2].rstrip("\n")
 
     return ask

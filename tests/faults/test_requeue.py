@@ -47,7 +47,7 @@ def test_a_requeued_job_resumes_with_the_same_command(fit, harm, scontrol):
     assert result["resumed_from"] == str(first / "checkpoints" / "last.ckpt")
     assert scontrol() == ["requeue 4711"]
     assert "already complete: 4 epochs" in fit(*words)[0].out
-    assert not list(Path().glob("hpc_ckpt*")), "Lightning's own handler has been at work"
+    assert not list(Path().glob("hpc_ckpt*"))  # of Lightning's own handler
 
 
 @pytest.mark.parametrize(

@@ -61,11 +61,11 @@ def test_an_option_that_only_some_runs_have_is_a_difference_that_is_named(run, r
         tabulate(read_runs(runs), ["depth"])
 
 
-def test_what_cannot_change_a_result_may_differ_and_old_runs_do_not_say(run, runs):
+def test_what_cannot_change_a_result_may_differ_and_runs_that_never_began_do_not_say(run, runs):
     for seed, root in enumerate(["/a", "/b"]):
         hparams = {"seed_everything": seed, "data.root": root, "model.layer": "gat"}
         run(seed=seed, depth=2, result={"hparams": hparams})
-    run(seed=2, depth=2, result={"hparams": {}})
+    run(seed=2, depth=2, result={"hparams": {}, "started": None})
     assert tabulate(read_runs(runs), ["depth"]).cells["2",].n == 3
 
 

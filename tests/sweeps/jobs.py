@@ -45,7 +45,7 @@ def meet(folder: Path, number: int, name: str = "") -> tuple[int, str | None]:
     mark(folder)
     until = time.monotonic() + 60
     while len(list(folder.iterdir())) < number:
-        assert time.monotonic() < until, "the others never came"
+        assert time.monotonic() < until  # else the others never came
         time.sleep(0.01)
     return os.getpid(), os.environ.get(name)
 

@@ -16,7 +16,7 @@ AT = {"data": "Cora", "depth": 2}
 @pytest.mark.parametrize("path", measured.PAGES, ids=lambda path: path.name)
 def test_a_page_is_what_the_results_give(path):
     text = path.read_text(encoding="utf-8")
-    assert page(text, STATED) == text, "run python -m tools.measured"
+    assert page(text, STATED) == text  # else run python -m tools.measured
     shown = {match[2] for match in measured.BLOCK.finditer(text)}
     if path == PAGE:
         stated = {results.path.stem for results in STATED}
