@@ -360,7 +360,7 @@ def papers_table(found: Sequence[Results], authors: Sequence[Authors]) -> str:
         rows.append([title, *map(str, numbers)])
     head = "paper|agree with the paper|disagree|undecided, or stopped early"
     head += "|agree with the authors' code"
-    last = "| Gradient expansion (Park & Kim 2024) | no numbers to compare: its figures are drawn again | | | |"
+    last = "| Gradient expansion (Park & Kim 2024) | no numbers: its figures are drawn anew | | | |"
     return f"{table_of(head.split('|'), rows)}\n{last}"
 
 

@@ -13,7 +13,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
 from gnn_depth.measurements import colour_scale, edges, lost_and_zero
@@ -121,8 +120,7 @@ class Picture:
         self.figure.supxlabel(xlabel, size="medium")
         self.figure.supylabel(filled(ylabel, self.height + 0.3), size="medium", ha="center")
         if xlabel in ("step", "layer"):
-            locator = MaxNLocator(6, steps=[1, 2, 5, 10], integer=True)
-            grid[0].xaxis.set_major_locator(locator)
+            grid[0].locator_params("x", nbins=6, steps=[1, 2, 5, 10], integer=True)
         self.names = drawn[LINE].unique().tolist()  # of the lines
 
     def lines(self) -> Iterator[tuple[Axes, dict[str, Any], pd.DataFrame]]:
@@ -327,6 +325,7 @@ def heatmap(
         x, y = edges(cells.columns.to_numpy()), edges(cells.index.to_numpy())
         # Thousands of cells would make a PDF slow.
         axes.pcolormesh(x, y, shown, rasterized=True, **look)
+        axes.locator_params("y", integer=True)
     return picture
 
 

@@ -161,7 +161,7 @@ def _comparison(
         # An error has no range of its own: the margin is a part of it.
         gain, margin = found - value, FALLS * abs(value)
     if gain > margin:
-        lines.append("warning: the linear model predicts better.")
+        lines.append(f"warning: the linear model predicts better, {_text(answer, value)}.")
     return lines
 
 
