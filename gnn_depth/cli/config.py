@@ -175,7 +175,7 @@ def files_as_flags(argv: list[str]) -> list[str]:
     rest = argv[len(files) :]
     if len(files) == 1 and Path(files[0]).suffix in ("", ".yaml", ".yml"):
         raise UsageError(
-            f"{files[0]!r} is no graph: an option begins with --, a run needs --ckpt_path, a config "
+            f"{files[0]!r} is no graph: options begin with --, a run needs --ckpt_path, a config "
             f"--config {files[0]}."
         )
     if len(files) == 2:
