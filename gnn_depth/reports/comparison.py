@@ -13,9 +13,7 @@ from gnn_depth.registry import unknown
 from gnn_depth.reports.load import ReportError
 from gnn_depth.reports.table import LEVEL, ResultTable
 
-# How a test treats the splits of the seeds.
 ONE_SPLIT = "over the seeds of one split: another split may differ more"
-BY_RATIO = "corrected by --ratio (Nadeau & Bengio 2003)"
 ROUNDING = 1e-6  # relative, of a metric in float32
 
 
@@ -130,7 +128,8 @@ def compare(table: ResultTable, axis: str, base: str, ratio: float = math.nan) -
             "the data may change with the seed: give --ratio, 0 if each seed draws new data or all "
             "have the same, else test rows / training rows"
         )
-        of_pairs, split, data = ratio, BY_RATIO, pairs["data_sha256 of base"]
+        of_pairs, data = ratio, pairs["data_sha256 of base"]
+        split = f"corrected by --ratio {ratio:g} (Nadeau & Bengio 2003)"
         if data.notna().all() and data.nunique() == 1:
             of_pairs, split = 0.0, ONE_SPLIT
         # Metrics are float32: differences that are equal but for its rounding cannot be tested.

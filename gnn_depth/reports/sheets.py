@@ -160,10 +160,10 @@ def comparison_sheet(compared: pd.DataFrame, metric: str, against: str) -> Sheet
         pair = format_mean(difference, half, metric, sign="+")
         lines.append([*line[:labels], str(count), pair, *texts, _verdict(difference, tests[-1])])
     notes = [
-        f"Mean difference of {metric_words(metric)} from {against} over n shared seeds, with its "
-        f"own 95% confidence interval; {compared.attrs['test']}. The last column is after Holm's "
-        f"correction (tests: {compared['p'].count()}). The intervals are without it: one that "
-        "excludes 0 may be undecided.",
+        f"Mean difference of {metric_words(metric)} from {against} over n shared seeds, where it "
+        f"was tested with its own 95% confidence interval; {compared.attrs['test']}. The last "
+        f"column is after Holm's correction (tests: {compared['p'].count()}). The intervals are "
+        "without it: one that excludes 0 may be undecided.",
     ]
     if (compared["p_holm"] > LEVEL).any():
         notes.append(
