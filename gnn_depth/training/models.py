@@ -45,8 +45,8 @@ RANGES = {
     "log_every_n_steps": Range(1),
     "gradient_clip_val": Range(0),
     "num_nodes": Range(1, 10_000),
-    # Every one of them is a process, which imports all libraries.
-    "devices": Range(-1, 1024),
+    # Every one of them is a process, which imports all libraries: many stop a machine.
+    "devices": Range(-1, 64),
 }
 
 
